@@ -6,13 +6,13 @@ each gradient function to the operation that created it.
 
 import linecache
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch._C._autograd import _get_sequence_nr
@@ -20,6 +20,7 @@ from torch._ops import HigherOrderOperator
 from torch.fx import traceback as fx_traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from offchain.frontend.constants import is_constant
 from offchain.frontend.draws import Draws, is_random
 from offchain.frontend.guards import find_settings, find_way, is_caught
 from offchain.frontend.lowering.graph import DRAW, advise_on_number, refusal
@@ -29,6 +30,14 @@ _TRUTH = torch.ops.aten._local_scalar_dense.default  # noqa: SLF001 - the operat
 _FUNCTIONS = (
     "a program has no operators on functions; compute what they return, and choose by torch.where"
 )
+_GENERATION = "transformers.generation"
+_GREEDILY = (
+    "; give generate an attention_mask of ones, do_sample=False, num_beams=1 and max_new_tokens, "
+    "and set model.generation_config.eos_token_id to None: the program cuts no text short"
+)
+MOST_QUESTIONS = 3
+"""Truth values of data for which a step may ask: each of them doubles the ways to trace."""
+
 _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's seed draws"
 _MODES = {
     str(_TORCH / name)
@@ -66,6 +75,22 @@ def show_line(module: str, path: str, number: int) -> str:
     return f"{module} {Path(path).name}:{number} {linecache.getline(path, number).strip()}"
 
 
+class Question(NamedTuple):
+    """A place at which a step asks for a truth value of data.
+
+    Attributes:
+        answer: what the step was told.
+        operator: the operator by which it asks.
+        line: the user's line.
+        advice: how to avoid the question, if there is a way.
+    """
+
+    answer: bool
+    operator: str
+    line: str
+    advice: str
+
+
 class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
     """Stamps the user's line, `module file.py:12 code`, on every node traced while it is active.
 
@@ -73,20 +98,24 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
 
     Args:
         model: the module whose submodules' paths the lines begin with.
+        answers: the first truth values of data that the step is told; it is told False after that.
 
     Attributes:
         line: the line of the operator that was traced last.
         operator: the name of that operator.
         advice: how to avoid the branch on data that was met last, if a setting does.
         checks: what has to hold, and is taken to: truth values, and what each has to be.
+        questions: where the step has asked for truth values of data, at most `MOST_QUESTIONS`.
     """
 
     supports_higher_order_operators = True
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, answers: Sequence[bool] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
         self.line = self.operator = self.advice = ""
         self.checks: list[tuple[torch.Tensor, bool]] = []
+        self.questions: list[Question] = []
+        self._answers = answers
         self._model = model
         self._modules = ["model"]
         self._lines: dict[int, str] = {}
@@ -126,12 +155,17 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             raise refusal(_FUNCTIONS, self.operator, self.line)
         self._lines.setdefault(_get_sequence_nr() - 1, self.line)
         fx_traceback.set_stack_trace([self.line])
+        if func is _TRUTH and is_constant(args[0]):
+            return func(*args)
         if func is _TRUTH and args[0].dtype == torch.bool:
             way = self._take_way(args[0])
+            if way is None and len(self.questions) < MOST_QUESTIONS:
+                way = self._answer()
             if way is not None:
                 return way
         elif func is _TRUTH:
-            self.advice = advise_on_number(args[0].dtype)
+            frame = next(_walk_stack(sys._getframe(1)))  # noqa: SLF001 - likewise as in find_line
+            self.advice = _advise_to_generate(frame) or advise_on_number(args[0].dtype)
         if (kwargs or {}).get("generator") is not None:
             raise refusal(_OWN_GENERATOR, self.operator, self.line)
         if not is_random(func, args):
@@ -151,12 +185,20 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         way = find_way(frame)
         if way is None or (way[1] and any(map(is_caught, _walk_stack(frame)))):
             settings = find_settings(frame)
-            self.advice = f", or set {' and '.join(settings)} to 0" if settings else ""
+            setting = f", or set {' and '.join(settings)} to 0" if settings else ""
+            self.advice = _advise_to_generate(frame) or setting
             return None
         value, is_check = way
         if is_check:
             self.checks.append((truth, value))
         return value
+
+    def _answer(self) -> bool:
+        """Return the truth that the step is told where both ways have to lead to one program."""
+        number = len(self.questions)
+        answer = self._answers[number] if number < len(self._answers) else False
+        self.questions.append(Question(answer, self.operator, self.line, self.advice))
+        return answer
 
     @contextmanager
     def follow_gradients(self, root: torch.Tensor) -> Iterator[None]:
@@ -182,6 +224,14 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
                 return show_line(self._modules[-1], name, frame.f_lineno)
             frame = frame.f_back
         return ""
+
+
+def _advise_to_generate(frame: FrameType) -> str:
+    """Return how to call a library's generation, where a frame is inside it."""
+    names = (found.f_globals.get("__name__", "") for found in _walk_stack(frame))
+    if any(name.startswith(_GENERATION) for name in names):
+        return _GREEDILY
+    return ""
 
 
 def _walk_stack(frame: FrameType) -> Iterator[FrameType]:

@@ -250,7 +250,7 @@ def _advise(name: str, tensor: torch.Tensor) -> str:
     if tensor.dtype in TORCH_TYPES:
         return ""
     if tensor.is_complex():
-        return "; keep its real and its imaginary part"
+        return "; hold it as a real tensor of shape (..., 2), and call torch.view_as_complex on it"
     if tensor.is_floating_point():
         is_of_model = name.startswith(OF_MODEL)
         return "; call model.float() first" if is_of_model else "; convert it by .float()"

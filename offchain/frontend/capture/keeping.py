@@ -23,8 +23,8 @@ from offchain.frontend.capture.contents import (
     walk,
     write_content,
 )
+from offchain.frontend.memory import get_memory
 from offchain.frontend.recipe import InferenceRecipe, Recipe
-from offchain.frontend.routes import get_memory
 from offchain.frontend.tracing import name_tensors
 
 _LARGEST = 1 << 12
