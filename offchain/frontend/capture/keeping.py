@@ -163,7 +163,7 @@ class Memory:
 
 def list_roots(recipe: Recipe) -> list[tuple[str, Any]]:
     """Return the objects that a step runs, with their paths."""
-    model = [("model", recipe.model)]
+    model: list[tuple[str, Any]] = [("model", recipe.model)]
     model += [(f"model.{name}", parameter) for name, parameter in recipe.model.named_parameters()]
     if isinstance(recipe, InferenceRecipe):
         return [*model, ("forward", recipe.forward)]
@@ -240,7 +240,10 @@ class _Settings:
 
 def _read_variables() -> dict[str | ContextVar[Any], Any]:
     """Return the variables of the process's environment, and those of the context."""
-    return {**os.environ, **contextvars.copy_context()}
+    found: dict[str | ContextVar[Any], Any] = {}
+    found.update(os.environ.items())
+    found.update(contextvars.copy_context().items())
+    return found
 
 
 def _is_other(a: Any, b: Any) -> bool:
@@ -249,8 +252,9 @@ def _is_other(a: Any, b: Any) -> bool:
 
 
 def _name_variable(key: str | ContextVar[Any]) -> str:
-    is_context = isinstance(key, ContextVar)
-    return f"the context's {key.name}" if is_context else f"the environment's {key}"
+    return (
+        f"the context's {key.name}" if isinstance(key, ContextVar) else f"the environment's {key}"
+    )
 
 
 def _restore_variable(

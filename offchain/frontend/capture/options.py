@@ -48,20 +48,18 @@ def refuse_options(recipe: Recipe, memory: Memory, batch: Sequence[torch.Tensor]
     schedulers = check_schedulers(recipe.scheduler, optimizers)
     bare = replace(recipe, optimizer=SGD(0.0), scheduler=None)
     reached = {id(found) for _, found in walk(list_roots(bare))}
-    parts = [(it, vars(it)) for it in (*optimizers, *schedulers)]
-    groups = [group for it in optimizers for group in it.param_groups]
-    known = [id(part) for parts_ in parts for part in parts_] + [*map(id, groups)]
-    if reached.isdisjoint(known):
+    known = [part for it in (*optimizers, *schedulers) for part in (it, vars(it))]
+    known += [group for it in optimizers for group in it.param_groups]
+    if reached.isdisjoint(map(id, known)):
         return
     state, watch = get_initial_state(bare), Watch(why=_WHY, advice=_ADVICE)
     memory.restore_tensors()
     with _watched(optimizers, schedulers, watch):
-        plain = record(bare, state, batch, {})
+        record(bare, state, batch, {})
         decisions = list(watch.decisions)
     memory.restore()
     if watch.refused is not None:
         raise watch.refused
-    del plain
     for path, line in decisions:
         raise refusal(f"{_WHY}, and the step decides by it; {_ADVICE}", path, line)
 

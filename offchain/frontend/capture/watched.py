@@ -8,7 +8,8 @@ a decision, which a run can take the other way, so that what both ways make can 
 import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,13 @@ ADVICE = "register it as a buffer, and choose by torch.where"
 _BOTH = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or")
 _ALONE = ("neg", "pos", "abs", "invert", "round", "floor", "ceil", "trunc")
 _COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")
-_CONVERSIONS = {"int": int, "float": float, "index": int, "complex": complex, "hash": hash}
+_CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
+    "int": int,
+    "float": float,
+    "index": int,
+    "complex": complex,
+    "hash": hash,
+}
 
 
 class Watch:
@@ -172,9 +179,9 @@ def watch_number(watch: Watch, path: str, value: Any) -> Watched:
 
 def find_line() -> str:
     """Return the innermost line of the user's, in the form of `LineTracker`."""
-    frame = sys._getframe(1)  # noqa: SLF001 - looks without copying the whole stack
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - looks without copying the stack
     while frame is not None:
         if is_of_user(frame.f_code.co_filename):
             return show_line("model", frame.f_code.co_filename, frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]  # None ends it
+        frame = frame.f_back
     return ""
