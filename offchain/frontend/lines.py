@@ -33,7 +33,7 @@ _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's se
 _MODES = {
     str(_TORCH / name)
     for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
-} | {str(Path(__file__).with_name("selections.py"))}
+} | {str(Path(__file__).with_name("selecting.py"))}
 """Files that stand between a call and the modes that see it."""
 
 _SILENT = ("prim", "profiler")
@@ -46,9 +46,11 @@ _BETWEEN = {
         "decompositions/embeddings.py",
         "decompositions/packing.py",
         "calls.py",
+        "coordinates.py",
         "escapes.py",
         "indices.py",
         "own_steps.py",
+        "selecting.py",
         "selections.py",
         "optimizers/observed.py",
     )

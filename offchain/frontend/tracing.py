@@ -50,7 +50,8 @@ from offchain.frontend.recipe import (
 )
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import PLAIN, Routes
-from offchain.frontend.selections import Selecting, require_folded
+from offchain.frontend.selecting import Selecting
+from offchain.frontend.selections import require_folded
 from offchain.frontend.updates import (
     find_observed,
     limit,
