@@ -10,6 +10,7 @@ coordinates, or that a mask has selected, are places of elements as well.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
+from types import FrameType
 from typing import Any, NoReturn
 
 import torch
@@ -34,6 +35,12 @@ class Coordinates(Selection):
     def __init__(self, mask: Mask, axis: int, refuse: Refuse) -> None:
         self.mask, self.axis, self.refuse = mask, axis, refuse
         self.lead = tuple(size if a == axis else 1 for a, size in enumerate(mask.shape))
+
+    def answer(self, name: str, frame: FrameType) -> Any:
+        """Return what a loop over the places goes over: all of them."""
+        if name != "iter" or len(self.mask.shape) > 1:
+            return super().answer(name, frame)
+        return _loop(self, frame, torch.tensor)
 
     @cached_property
     def rows(self) -> Tensor:  # type: ignore[override]  # made where a step computes with them
@@ -77,6 +84,12 @@ class Positions(Selection):
                 return own.columns[0]
         return super().__torch_function__(func, types, args, kwargs)
 
+    def answer(self, name: str, frame: FrameType) -> Any:
+        """Return what a loop over the rows goes over: all of them."""
+        if name != "iter" or len(self.columns) > 1:
+            return super().answer(name, frame)
+        return _loop(self, frame, lambda place: torch.tensor([place]))
+
     @property
     def T(self) -> tuple[Coordinates, ...]:  # noqa: N802 - torch's name
         """The coordinates, axis by axis."""
@@ -85,7 +98,7 @@ class Positions(Selection):
     @cached_property
     def rows(self) -> Tensor:  # type: ignore[override]  # likewise
         """INT64 (N, axes), the places as numbers."""
-        return torch.stack([column.expand().rows for column in self.columns], 1)
+        return torch.stack([column.lay_out().rows for column in self.columns], 1)
 
 
 class Raised(Selection):
@@ -111,6 +124,15 @@ class Raised(Selection):
         found = next(it for it in (own, *rest) if isinstance(it, Raised))
         found.refuse(f"{name} of x[None]")
         return None
+
+
+def _loop(places: Selection, frame: FrameType, make: Callable[[int], Tensor]) -> Any:
+    regions = places.mask.regions
+    regions.why = ""
+    found = regions.loop(frame, places.mask.tensor, make)
+    if found is None:
+        places.refuse("iter" + regions.why)
+    return found
 
 
 def read(x: Tensor, heads: Sequence[Selection], refuse: Refuse) -> Selection:
@@ -143,12 +165,15 @@ def add(x: Tensor, heads: Sequence[Selection], values: Any, refuse: Refuse) -> T
     filled = _match(x, heads, values, refuse).fill(0)
     axes = _find_axes(x, heads)
     if axes is None or any(mask.shape[a] != x.shape[i] for i, a in enumerate(axes)):
-        numbers = tuple(head.expand().rows for head in heads)
-        return x.index_put(numbers, filled.expand(-1, *x.shape[len(heads) :]), accumulate=True)
+        numbers = tuple(head.lay_out().rows for head in heads)
+        rows = filled.expand(-1, *x.shape[len(heads) :])
+        with mask.regions.aside():
+            return x.index_put(numbers, rows, accumulate=True)
     others = [axis for axis in range(len(mask.shape)) if axis not in axes]
     parts = filled.reshape(*mask.shape, *filled.shape[1:])
-    total = parts.sum(others) if others else parts
-    return x + _order(total, axes)
+    total = _order(parts.sum(others) if others else parts, axes)
+    with mask.regions.aside():
+        return x + total
 
 
 def put(x: Tensor, heads: Sequence[Selection], values: Any, refuse: Refuse) -> Tensor:
@@ -162,12 +187,18 @@ def put(x: Tensor, heads: Sequence[Selection], values: Any, refuse: Refuse) -> T
     is_whole = axes is not None and [mask.shape[a] for a in axes] == [*x.shape[: len(axes)]]
     if axes is not None and is_whole and len(axes) == len(mask.shape):
         parts = _order(chosen.rows.reshape(*mask.shape, *chosen.rows.shape[1:]), axes)
-        return torch.where(spread(mask.tensor.permute(*axes), x), parts, x)
-    if len(heads) > 1:
-        refuse("assignment (along several axes)")
-    places = torch.where(chosen.is_selected, heads[0].expand().rows, len(x))
-    longer = torch.cat([x, torch.zeros_like(x[:1])])
-    return longer.index_put((places,), chosen.rows.to(x.dtype))[: len(x)]
+        is_selected = _order(mask.see(mask.shape).reshape(mask.shape), axes)
+        with mask.regions.aside():
+            return torch.where(spread(is_selected, x), parts, x)
+    sizes, rest = x.shape[: len(heads)], x.shape[len(heads) :]
+    place = torch.zeros((), dtype=torch.int64)
+    for head, size in zip(heads, sizes, strict=True):
+        place = place * size + head.lay_out().rows
+    places = torch.where(chosen.is_selected, place, prod(sizes))
+    rows = chosen.rows.to(x.dtype)
+    with mask.regions.aside():
+        line = torch.cat([x.reshape(prod(sizes), *rest), x.new_zeros(1, *rest)])
+        return line.index_put((places,), rows)[: prod(sizes)].reshape(x.shape)
 
 
 def look_up(func: Any, args: tuple[Any, ...], options: Mapping[str, Any], refuse: Refuse) -> Any:
@@ -211,7 +242,7 @@ def _match(x: Tensor, heads: Sequence[Selection], values: Any, refuse: Refuse) -
         refuse("assignment (to another mask)")
     if values.rows.ndim != len(rest) + 1:
         refuse(f"assignment (of rows {list(values.rows.shape[1:])})")
-    return values.expand()
+    return values.lay_out()
 
 
 def _order(parts: Tensor, axes: Sequence[int]) -> Tensor:

@@ -63,7 +63,7 @@ def is_caught(frame: FrameType) -> bool:
         isinstance(node, ast.Try)
         and node.handlers
         and node.body[0].lineno <= frame.f_lineno <= (node.body[-1].end_lineno or 0)
-        for node in _parse(frame.f_code.co_filename)
+        for node in parse(frame.f_code.co_filename)
     )
 
 
@@ -81,7 +81,7 @@ def spoil(tensor: torch.Tensor, checks: Sequence[tuple[torch.Tensor, bool]]) -> 
 def find_settings(frame: FrameType) -> list[str]:
     """Return the settings whose names speak of dropping that the function of a frame compares."""
     names = set()
-    for node in _parse(frame.f_code.co_filename):
+    for node in parse(frame.f_code.co_filename):
         if isinstance(node, ast.FunctionDef) and _covers(node, frame.f_lineno):
             compared = [part for part in ast.walk(node) if isinstance(part, ast.Compare)]
             parts = [part for compare in compared for part in ast.walk(compare)]
@@ -122,7 +122,7 @@ def _get_following(instructions: Mapping[int, dis.Instruction], offset: int) -> 
 
 
 @lru_cache(maxsize=64)
-def _parse(path: str) -> tuple[ast.AST, ...]:
+def parse(path: str) -> tuple[ast.AST, ...]:
     """Return all nodes of a file's syntax tree; none where there is no source."""
     try:
         return tuple(ast.walk(ast.parse("".join(linecache.getlines(path)))))
@@ -141,7 +141,7 @@ def _is_clamp_of_infinities(frame: FrameType) -> bool:
     """
     asked = [
         node
-        for node in _parse(frame.f_code.co_filename)
+        for node in parse(frame.f_code.co_filename)
         if isinstance(node, ast.If) and node.lineno == frame.f_lineno
     ]
     if len(asked) != 1 or asked[0].orelse or not isinstance(asked[0].body[-1], ast.Assign):

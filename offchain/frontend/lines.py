@@ -18,11 +18,13 @@ import torch
 from torch._C._autograd import _get_sequence_nr
 from torch._ops import HigherOrderOperator
 from torch.fx import traceback as fx_traceback
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from offchain.frontend.draws import Draws, is_random
 from offchain.frontend.guards import find_settings, find_way, is_caught
 from offchain.frontend.lowering.graph import DRAW, advise_on_number, refusal
+from offchain.frontend.regions import ADVICE, Regions
 
 _TORCH = Path(torch.__file__).parent
 _TRUTH = torch.ops.aten._local_scalar_dense.default  # noqa: SLF001 - the operator's name
@@ -30,6 +32,13 @@ _FUNCTIONS = (
     "a program has no operators on functions; compute what they return, and choose by torch.where"
 )
 _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's seed draws"
+_CHANGED_APART = (
+    "it changes a tensor in a branch that depends on data, and not by what a mask selects; "
+    "leave the branch out, or write y[rows] += ..."
+)
+_DRAWN_APART = (
+    "it draws random numbers in a branch that depends on data; leave the branch out, or draw before"
+)
 _MODES = {
     str(_TORCH / name)
     for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
@@ -80,6 +89,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         operator: the name of that operator.
         advice: how to avoid the branch on data that was met last, if a setting does.
         checks: what has to hold, and is taken to: truth values, and what each has to be.
+        regions: code that torch runs under a condition only.
     """
 
     supports_higher_order_operators = True
@@ -88,6 +98,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
         self.line = self.operator = self.advice = ""
         self.checks: list[tuple[torch.Tensor, bool]] = []
+        self.regions = Regions()
         self._model = model
         self._modules = ["model"]
         self._lines: dict[int, str] = {}
@@ -126,17 +137,22 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         if isinstance(func, HigherOrderOperator):
             raise refusal(_FUNCTIONS, self.operator, self.line)
         self._lines.setdefault(_get_sequence_nr() - 1, self.line)
+        self.regions.note(_get_sequence_nr() - 1)
         fx_traceback.set_stack_trace([self.line])
-        if func is _TRUTH and args[0].dtype == torch.bool:
+        if func is _TRUTH:
             way = self._take_way(args[0])
             if way is not None:
                 return way
-        elif func is _TRUTH:
-            self.advice = advise_on_number(args[0].dtype)
         if (kwargs or {}).get("generator") is not None:
             raise refusal(_OWN_GENERATOR, self.operator, self.line)
+        if func._schema.is_mutable:  # noqa: SLF001 - not public
+            self._check_written(func, args)
         if not is_random(func, args):
-            return func(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
+            self.regions.keep(result, args)
+            return result
+        if self.regions.find_condition() is not None:
+            raise refusal(_DRAWN_APART, self.operator, self.line)
         with fx_traceback.annotate({DRAW: self._draws.make()}):
             return func(*args, **(kwargs or {}))
 
@@ -146,18 +162,51 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         frames = [frame for frame, _ in walk_tb(error.__traceback__)]
         return any(frame.f_code is LineTracker.__torch_dispatch__.__code__ for frame in frames)
 
-    def _take_way(self, truth: torch.Tensor) -> bool | None:
-        """Return the way that a branch takes whatever the data is, or None if it has none."""
-        frame = next(_walk_stack(sys._getframe(2)))  # noqa: SLF001 - likewise as in find_line
-        way = find_way(frame)
-        if way is None or (way[1] and any(map(is_caught, _walk_stack(frame)))):
-            settings = find_settings(frame)
-            self.advice = f", or set {' and '.join(settings)} to 0" if settings else ""
+    def _take_way(self, asked: torch.Tensor) -> bool | int | None:
+        """Return the way that a branch takes whatever the data is, or None if it has none.
+
+        Args:
+            asked: the truth that it asks for, or the number.
+        """
+        if asked.dtype is not torch.bool:
+            self.advice = advise_on_number(asked.dtype)
+        if _is_constant(asked) and asked.dtype is not torch.bool:
             return None
-        value, is_check = way
-        if is_check:
-            self.checks.append((truth, value))
-        return value
+        frame = next(_walk_stack(sys._getframe(2)))  # noqa: SLF001 - likewise as in find_line
+        way = find_way(frame) if asked.dtype is torch.bool else None
+        if way is not None and not (way[1] and any(map(is_caught, _walk_stack(frame)))):
+            value, is_check = way
+            if is_check:
+                self.checks.append((asked, value))
+            return value
+        if _is_constant(asked):
+            return None
+        taken = self._enter_region(frame, asked)
+        settings = find_settings(frame) if asked.dtype is torch.bool else []
+        if settings:
+            self.advice = f", or set {' and '.join(settings)} to 0"
+        elif self.regions.why:
+            self.advice = ADVICE + self.regions.why
+        elif asked.dtype is torch.bool:
+            self.advice = ""
+        return taken
+
+    def _enter_region(self, frame: FrameType, asked: torch.Tensor) -> bool | int | None:
+        self.regions.why = ""
+        if asked.dtype is torch.bool:
+            return self.regions.enter(frame, asked)
+        if asked.dtype.is_floating_point or asked.dtype.is_complex:
+            return None
+        found = self.regions.enter_by_number(frame, asked)
+        return found if found is not None else self.regions.enter(frame, asked != 0)
+
+    def _check_written(self, func: Any, args: tuple[Any, ...]) -> None:
+        """Refuse a change, where torch makes it under a condition only, of what is there before."""
+        for argument, value in zip(func._schema.arguments, args, strict=False):  # noqa: SLF001 - likewise
+            is_written = argument.alias_info is not None and argument.alias_info.is_write
+            if is_written and isinstance(value, torch.Tensor):
+                if not self.regions.may_change(value):
+                    raise refusal(_CHANGED_APART, self.operator, self.line)
 
     @contextmanager
     def follow_gradients(self, root: torch.Tensor) -> Iterator[None]:
@@ -183,6 +232,13 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
                 return show_line(self._modules[-1], name, frame.f_lineno)
             frame = frame.f_back
         return ""
+
+
+def _is_constant(tensor: torch.Tensor) -> bool:
+    """Return whether a traced tensor has elements that a tracing knows."""
+    mode = get_proxy_mode()
+    slot = None if mode is None else get_proxy_slot(tensor, mode.tracer, default=None)
+    return slot is not None and slot.constant is not None
 
 
 def _walk_stack(frame: FrameType) -> Iterator[FrameType]:

@@ -6,6 +6,7 @@ coordinates read and write by masks (`coordinates.py`).
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -79,7 +80,7 @@ class Selecting(TorchFunctionMode):
             heads, tail = self._split(index, "x[mask]")
             if tail or not heads:
                 self._refuse("x[mask]", "assignment (to another mask)")
-            x.copy_(put(x, heads, values, heads[0].refuse))
+            self._write(x, put(x, heads, values, heads[0].refuse))
             return None
         name = getattr(func, "__name__", "")
         rule = _BY_PLACES.get(name.strip("_"))
@@ -95,13 +96,16 @@ class Selecting(TorchFunctionMode):
         """Call a function of places, and write to its first argument if it does so."""
         places = next(it for it in tree_leaves((args, options)) if isinstance(it, Selection))
         try:
-            found = rule(places.refuse, *args, **options)
+            given = signature(rule).bind(places.refuse, *args, **options)
         except TypeError:
             places.refuse(f"{name} (with these arguments)")
-        if not name.endswith("_"):
-            return found
-        args[0].copy_(found)
-        return args[0]
+        found = rule(*given.args, **given.kwargs)
+        return self._write(args[0], found) if name.endswith("_") else found
+
+    def _write(self, x: Tensor, new: Tensor) -> Tensor:
+        """Return a tensor whose elements are other ones now."""
+        with self._tracker.regions.aside():
+            return x.copy_(new)
 
     def _read(self, x: Tensor, index: Any, origin: str) -> Selection:
         """Return what an index selects that begins with masks or coordinates."""
@@ -139,7 +143,7 @@ class Selecting(TorchFunctionMode):
             is_same = known.given is given and known.version == version
             if is_same or _is_computed_alike(known.node, node):
                 return known.mask
-        self._known.append(_Known(Mask(given), given, version, node))
+        self._known.append(_Known(Mask(given, self._tracker.regions), given, version, node))
         return self._known[-1].mask
 
     def _refuse(self, origin: str, name: str) -> NoReturn:
@@ -190,7 +194,7 @@ def _scatter_add(refuse: Any, x: Tensor, dim: int, index: Any, src: Any) -> Tens
     _require_place(refuse, "scatter_add", src)
     if index.mask is not src.mask:
         refuse("scatter_add (with what another mask selects)")
-    return x.scatter_add(0, index.expand().fill(0), src.expand().fill(0))
+    return x.scatter_add(0, index.lay_out().fill(0), src.lay_out().fill(0))
 
 
 def _require_first(refuse: Any, name: str, x: Tensor, dim: Any) -> None:

@@ -10,8 +10,10 @@ function which is defined on what is selected is defined on all, and no infinity
 gradient by way of a factor of 0.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
+from types import FrameType
 from typing import Any, NoReturn, Self
 
 import torch
@@ -19,6 +21,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from offchain.frontend.escapes import UNKNOWN
+from offchain.frontend.regions import Regions
 
 _BY_ELEMENT = frozenset(
     (
@@ -79,10 +82,11 @@ class Mask:
 
     Args:
         tensor: BOOL, at least one axis.
+        regions: those that the step is in; a mask selects nothing where torch does not go.
     """
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor.clone()  # what it is now
+    def __init__(self, tensor: Tensor, regions: Regions) -> None:
+        self.tensor, self.regions = tensor.clone(), regions  # what it is now
         self.shape = tuple(tensor.shape)
         self._seen: dict[tuple[int, ...], Tensor] = {}
 
@@ -100,7 +104,8 @@ class Mask:
             axes = [axis for axis, (size, whole) in pairs if size != whole]
             seen = self.tensor.any(axes) if axes else self.tensor
             self._seen[lead] = seen.reshape(-1)
-        return self._seen[lead]
+        condition = self.regions.find_condition()
+        return self._seen[lead] if condition is None else self._seen[lead] & condition
 
     def hide(self, rows: Tensor, lead: tuple[int, ...], otherwise: Tensor) -> Tensor:
         """Return rows in which those that are not selected are like the first that is.
@@ -159,7 +164,7 @@ class Selection:
             axes = own.find_axes(args, options, 2 if name in _SECOND else 1)
             if axes and 0 not in axes:
                 return own.map(name, func, args, options)
-        args, options = tree_map_only(Selection, Selection.expand, (args, options))
+        args, options = tree_map_only(Selection, Selection.lay_out, (args, options))
         own = next(s for s in tree_leaves((args, options)) if isinstance(s, Selection))
         if name in _LOSSES:
             return own.lose(func, args, options)
@@ -204,7 +209,7 @@ class Selection:
         """Return other elements in the places of these."""
         return Selection(rows, self.mask, self.lead, self.refuse)
 
-    def expand(self, lead: tuple[int, ...] | None = None) -> "Selection":
+    def lay_out(self, lead: tuple[int, ...] | None = None) -> "Selection":
         """Return the same elements with a row for each of the mask's, or for each of `lead`."""
         lead = self.mask.shape if lead is None else lead
         if lead == self.lead:
@@ -219,7 +224,7 @@ class Selection:
         if any(other.mask is not self.mask for other in given):
             self.refuse(f"{name} (with what another mask selects)")
         lead = tuple(torch.broadcast_shapes(*(other.lead for other in given)))
-        return tree_map_only(Selection, lambda s: s.expand(lead).rows, values), lead
+        return tree_map_only(Selection, lambda s: s.lay_out(lead).rows, values), lead
 
     def map(self, name: str, func: Any, args: Any, options: Any) -> Any:
         """Return a function of all elements, which leaves each in its place."""
@@ -262,6 +267,14 @@ class Selection:
         return [
             d % max(self.rows.ndim, 1) for d in (dim if isinstance(dim, (list, tuple)) else [dim])
         ]
+
+    def answer(self, name: str, frame: FrameType) -> Any:
+        """Return what Python asks for where it asks to leave out code; refuse it elsewhere."""
+        self.mask.regions.why = ""
+        found = self.mask.regions.enter_by_number(frame, self.count) if name == "len" else None
+        if found is None:
+            self.refuse(name + self.mask.regions.why)
+        return found
 
     def fill(self, value: float | bool) -> Tensor:  # noqa: FBT001 - an element
         """Return all elements, with a value for those that are not selected."""
@@ -442,8 +455,8 @@ def _list_operators() -> Iterator[tuple[str, Callable[..., Any]]]:
         yield f"__{name}__", call
     for name in _ASKING:
 
-        def ask(self: Selection, *_: Any, name: str = name) -> NoReturn:
-            self.refuse(name)
+        def ask(self: Selection, *_: Any, name: str = name) -> Any:
+            return self.answer(name, sys._getframe(1))  # noqa: SLF001 - who asks
 
         yield f"__{name}__", ask
 

@@ -86,7 +86,7 @@ def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]
         if chooser.turned and _explains(chosen, found, runs):
             raise _leave_open(step, chooser.turned[0])
         name = min(runs, key=_order)
-        raise _differ(draft, step, name, expected[name], found[name])
+        raise _differ(draft, step, name, expected.get(name, 0 * found[name]), found[name])
 
 
 def _run_program(
@@ -134,6 +134,8 @@ def _compare(
     drawn: Mapping[str, Any],
 ) -> dict[str, list[torch.Tensor]]:
     """Return the results of runs with errors, for those that differ by more than these explain."""
+    absent = [name for name in (f"gradient.{it}" for it in draft.absent) if name not in expected]
+    expected = {**expected, **{name: torch.zeros_like(found[name]) for name in absent}}
     _check_names(draft, expected)
     expected = {name: widen(tensor) for name, tensor in expected.items()}
     pending = [name for name in found if not _is_equal(expected[name], found[name])]
