@@ -201,13 +201,14 @@ def put(x: Tensor, heads: Sequence[Selection], values: Any, refuse: Refuse) -> T
         return line.index_put((places,), rows)[: prod(sizes)].reshape(x.shape)
 
 
-def look_up(func: Any, args: tuple[Any, ...], options: Mapping[str, Any], refuse: Refuse) -> Any:
+def look_up(
+    func: Any, numbers: Selection, others: Sequence[Any], options: Mapping[str, Any]
+) -> Any:
     """Return the rows of a table whose numbers are selected."""
-    numbers, *rest = args
-    if not isinstance(numbers, Selection) or options.get("max_norm") is not None:
-        refuse("embedding")
+    if options.get("max_norm") is not None:
+        numbers.refuse("embedding (with these arguments)")
     known = numbers.replace(torch.where(numbers.mask.tensor.any(), numbers.rows, 0))
-    return known.map("embedding", func, (known, *rest), options)
+    return known.map("embedding", func, (known, *others), options)
 
 
 def _join(heads: Sequence[Selection], name: str, refuse: Refuse) -> Mask:

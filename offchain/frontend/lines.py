@@ -204,9 +204,9 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         """Refuse a change, where torch makes it under a condition only, of what is there before."""
         for argument, value in zip(func._schema.arguments, args, strict=False):  # noqa: SLF001 - likewise
             is_written = argument.alias_info is not None and argument.alias_info.is_write
-            if is_written and isinstance(value, torch.Tensor):
-                if not self.regions.may_change(value):
-                    raise refusal(_CHANGED_APART, self.operator, self.line)
+            is_kept = is_written and isinstance(value, torch.Tensor)
+            if is_kept and not self.regions.may_change(value):
+                raise refusal(_CHANGED_APART, self.operator, self.line)
 
     @contextmanager
     def follow_gradients(self, root: torch.Tensor) -> Iterator[None]:

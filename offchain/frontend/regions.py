@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from traceback import walk_tb
 from types import CodeType, FrameType
 from typing import Any
 
@@ -88,7 +89,7 @@ class Regions:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Leave all regions for what hands a tensor on, whether anything is written to it or not."""
+        """Leave all regions for what hands a tensor on, written to or not."""
         before, self._is_aside = self._is_aside, True
         try:
             yield
@@ -114,6 +115,14 @@ class Regions:
     def may_change(self, tensor: Tensor) -> bool:
         """Return whether a tensor may be changed where the step is now."""
         return all(_get_memory(tensor) in region.fresh for region in self._find_active())
+
+    def is_inside(self, error: Exception) -> bool:
+        """Return whether an exception was raised in a region."""
+        return any(
+            frame is region.frame and region.first <= line <= region.last
+            for frame, line in walk_tb(error.__traceback__)
+            for region in self._regions
+        )
 
     def enter(self, frame: FrameType, truth: Tensor) -> bool | None:
         """Return the truth with which a frame comes to a region, None where there is none.
@@ -425,7 +434,7 @@ def _find_read(
 
     The other code is what follows in the function, and in each loop around what comes before.
     """
-    inside = {id(part) for it in block for part in ast.walk(it)}
+    inside = {id(part) for it in block for part in ast.walk(it) if isinstance(part, ast.stmt)}
     for body in _list_bodies(function):
         holding = [it for it in body if statement is it or _holds(it, statement)]
         if not holding:

@@ -52,6 +52,15 @@ class Selecting(TorchFunctionMode):
         super().__init__()
         self._tracker, self._tracer = tracker, tracer
         self._known: list[_Known] = []
+        self._rules: Mapping[str, Callable[..., Any]] = {
+            "masked_select": self._masked_select,
+            "nonzero": self._nonzero,
+            "where": self._where,
+            "getitem": self._getitem,
+            "setitem": self._setitem,
+            "embedding": self._embedding,
+            **{name: partial(self._call, rule) for name, rule in _BY_PLACES.items()},
+        }
 
     def __torch_function__(
         self,
@@ -63,43 +72,59 @@ class Selecting(TorchFunctionMode):
         """Select instead of the functions that do; call any other function."""
         del types
         options = kwargs or {}
-        if func in (torch.masked_select, torch.Tensor.masked_select) and "out" not in options:
-            x, mask = (*args, *options.values())
-            x, mask = torch.broadcast_tensors(x, mask)  # type: ignore[no-untyped-call]  # torch's is untyped
-            return self._read(x, mask, "masked_select")
-        if func in (torch.nonzero, torch.Tensor.nonzero) and _can_locate(args[0]):
-            columns = self._locate(args[0], "nonzero")
-            return columns if options.get("as_tuple") else Positions(columns)
-        if func is torch.where and len(args) == 1 and not options and _can_locate(args[0]):
-            return self._locate(args[0], "where(mask)")
-        if func is torch.Tensor.__getitem__ and _selects(args[1]) and _is_plain(args[0]):
-            return self._read(*args, "x[mask]")
-        is_set = func is torch.Tensor.__setitem__ and _is_plain(args[0])
-        if is_set and (isinstance(args[2], Selection) or _has_selection(args[1])):
-            x, index, values = args
-            heads, tail = self._split(index, "x[mask]")
-            if tail or not heads:
-                self._refuse("x[mask]", "assignment (to another mask)")
-            self._write(x, put(x, heads, values, heads[0].refuse))
-            return None
         name = getattr(func, "__name__", "")
-        rule = _BY_PLACES.get(name.strip("_"))
-        if rule is not None and args and _is_plain(args[0]) and _has_selection((args, options)):
-            return self._call(rule, name, args, options)
-        if name == "embedding" and isinstance(args[0], Selection):
-            return look_up(func, args, options, args[0].refuse)
-        return func(*args, **options)
+        rule = self._rules.get(name.strip("_"))
+        found = NotImplemented if rule is None else rule(name, *args, **options)
+        return func(*args, **options) if found is NotImplemented else found
 
-    def _call(
-        self, rule: Callable[..., Any], name: str, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> Any:
+    def _masked_select(self, _: str, *args: Any, **options: Any) -> Any:
+        if "out" in options:
+            return NotImplemented
+        x, mask = (*args, *options.values())
+        x, mask = torch.broadcast_tensors(x, mask)  # type: ignore[no-untyped-call]  # torch's is untyped
+        return self._read(x, mask, "masked_select")
+
+    def _nonzero(self, _: str, x: Any, *, as_tuple: bool = False, **options: Any) -> Any:
+        if options or not _is_located(x):
+            return NotImplemented
+        columns = self._locate(x, "nonzero")
+        return columns if as_tuple else Positions(columns)
+
+    def _where(self, _: str, x: Any, *others: Any, **options: Any) -> Any:
+        if others or options or not _is_located(x):
+            return NotImplemented
+        return self._locate(x, "where(mask)")
+
+    def _getitem(self, _: str, x: Any, index: Any) -> Any:
+        if not _selects(index) or not _is_plain(x):
+            return NotImplemented
+        return self._read(x, index, "x[mask]")
+
+    def _setitem(self, _: str, x: Any, index: Any, values: Any) -> Any:
+        if not _is_plain(x) or not (isinstance(values, Selection) or _has_selection(index)):
+            return NotImplemented
+        heads, tail = self._split(index, "x[mask]")
+        if tail or not heads:
+            self._refuse("x[mask]", "assignment (to another mask)")
+        self._write(x, put(x, heads, values, heads[0].refuse))
+        return None
+
+    def _embedding(self, _: str, numbers: Any, *others: Any, **options: Any) -> Any:
+        if not isinstance(numbers, Selection):
+            return NotImplemented
+        return look_up(torch.nn.functional.embedding, numbers, others, options)
+
+    def _call(self, rule: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
         """Call a function of places, and write to its first argument if it does so."""
-        places = next(it for it in tree_leaves((args, options)) if isinstance(it, Selection))
+        given = [it for it in tree_leaves((args, options)) if isinstance(it, Selection)]
+        if not given or not args or not _is_plain(args[0]):
+            return NotImplemented
+        refuse = given[0].refuse
         try:
-            given = signature(rule).bind(places.refuse, *args, **options)
+            bound = signature(rule).bind(refuse, *args, **options)
         except TypeError:
-            places.refuse(f"{name} (with these arguments)")
-        found = rule(*given.args, **given.kwargs)
+            refuse(f"{name} (with these arguments)")
+        found = rule(*bound.args, **bound.kwargs)
         return self._write(args[0], found) if name.endswith("_") else found
 
     def _write(self, x: Tensor, new: Tensor) -> Tensor:
@@ -226,7 +251,7 @@ def _is_plain(x: Any) -> bool:
     return isinstance(x, Tensor) and x.ndim > 0
 
 
-def _can_locate(x: Any) -> bool:
+def _is_located(x: Any) -> bool:
     return _is_plain(x) and not x.is_complex()
 
 

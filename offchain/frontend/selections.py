@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from types import FrameType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -33,7 +33,19 @@ _BY_ELEMENT = frozenset(
         *("logical_and", "logical_not", "logical_or", "logical_xor", "mish", "mod"),
         *("logit", "logsigmoid", "long", "lt", "maximum", "minimum", "mul", "multiply"),
         *("nan_to_num", "ne", "neg", "negative", "ones_like", "or", "pow", "radd", "rdiv"),
-        *("reciprocal", "relu", "relu6", "remainder", "rmul", "round", "rpow", "rsqrt", "rsub", "rtruediv", "sigmoid"),
+        *(
+            "reciprocal",
+            "relu",
+            "relu6",
+            "remainder",
+            "rmul",
+            "round",
+            "rpow",
+            "rsqrt",
+            "rsub",
+            "rtruediv",
+            "sigmoid",
+        ),
         *("sign", "silu", "sin", "sinh", "softplus", "sqrt", "square", "sub", "subtract"),
         *("tan", "tanh", "to", "true_divide", "truediv", "trunc", "type", "type_as", "where"),
         *("xor", "zeros_like"),

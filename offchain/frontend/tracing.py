@@ -50,6 +50,7 @@ from offchain.frontend.recipe import (
     TrainingRecipe,
     get_function,
 )
+from offchain.frontend.regions import ADVICE as BRANCH
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import PLAIN, Routes
 from offchain.frontend.selecting import Selecting
@@ -63,7 +64,7 @@ from offchain.frontend.updates import (
     optimize,
     read_schedule,
 )
-from offchain.text import name_kind, show
+from offchain.text import name_kind, show, show_error
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -350,6 +351,9 @@ def record(
         except MootError:
             raise
         except Exception as error:
+            if tracker.regions.is_inside(error):
+                message = f"it fails where torch may leave it out ({show_error(error)})"
+                raise refusal(message + BRANCH, tracker.operator, tracker.line) from error
             operator = tracker.operator if tracker.is_inside(error) else ""
             raise FaultError(operator, tracker.line) from error
     made_of = made[0]
@@ -529,7 +533,9 @@ class _Step:
             if id(parameter) in found:
                 presences[name].append(found[id(parameter)])
             elif parameter.grad is not None and name not in presences:
-                message = "its gradient comes by a way of its own, beside a branch that depends on data"
+                message = (
+                    "its gradient comes by a way of its own, beside a branch that depends on data"
+                )
                 advice = "leave the branch out, or checkpoint with use_reentrant=False"
                 raise refusal(f"{message}; {advice}", f"parameter {name}", self._place)
         joined = {name: join(several).condition for name, several in presences.items()}
