@@ -43,6 +43,9 @@ _JUMPS = (ast.BoolOp, ast.IfExp, ast.NamedExpr, ast.Lambda, ast.comprehension, a
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
+_STRANGE = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)
+"""Expressions that a block may not have."""
+
 _SIMPLE = (ast.Pass, ast.Continue)
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -338,12 +341,19 @@ def _explain(frame: FrameType, statement: ast.stmt, block: list[ast.stmt]) -> st
     function = _find_function(frame)
     if not block or function is None:
         return " (it leaves out nothing)"
-    bad = next(_list_other(block, frame), None)
+    strange = (part for it in block for part in ast.walk(it) if isinstance(part, _STRANGE))
+    bad = next(_list_other(block, frame), next(strange, None))
     if bad is not None:
         return f" (line {bad.lineno}: {ast.unparse(bad).splitlines()[0]})"
     target = [statement.target] if isinstance(statement, ast.For) else []
     bound = {name for name, is_read in _list_uses([*target, *block]) if not is_read}
-    name = _find_carried([*target, *block], bound) or _find_read(function, statement, block, bound)
+    far = [it for it in ast.walk(function) if isinstance(it, (ast.Global, ast.Nonlocal))]
+    shared = bound.intersection(name for it in far for name in it.names)
+    name = (
+        min(shared, default="")
+        or _find_carried([*target, *block], bound)
+        or _find_read(function, statement, block, bound)
+    )
     return f" ({name} is kept)" if name else ""
 
 

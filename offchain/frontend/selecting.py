@@ -84,16 +84,16 @@ class Selecting(TorchFunctionMode):
         x, mask = torch.broadcast_tensors(x, mask)  # type: ignore[no-untyped-call]  # torch's is untyped
         return self._read(x, mask, "masked_select")
 
-    def _nonzero(self, _: str, x: Any, *, as_tuple: bool = False, **options: Any) -> Any:
-        if options or not _is_located(x):
+    def _nonzero(self, _: str, *args: Any, as_tuple: bool = False, **options: Any) -> Any:
+        if options or not _is_located(args):
             return NotImplemented
-        columns = self._locate(x, "nonzero")
+        columns = self._locate(args[0], "nonzero")
         return columns if as_tuple else Positions(columns)
 
-    def _where(self, _: str, x: Any, *others: Any, **options: Any) -> Any:
-        if others or options or not _is_located(x):
+    def _where(self, _: str, *args: Any, **options: Any) -> Any:
+        if options or not _is_located(args):
             return NotImplemented
-        return self._locate(x, "where(mask)")
+        return self._locate(args[0], "where(mask)")
 
     def _getitem(self, _: str, x: Any, index: Any) -> Any:
         if not _selects(index) or not _is_plain(x):
@@ -109,10 +109,10 @@ class Selecting(TorchFunctionMode):
         self._write(x, put(x, heads, values, heads[0].refuse))
         return None
 
-    def _embedding(self, _: str, numbers: Any, *others: Any, **options: Any) -> Any:
-        if not isinstance(numbers, Selection):
+    def _embedding(self, _: str, *args: Any, **options: Any) -> Any:
+        if not args or not isinstance(args[0], Selection):
             return NotImplemented
-        return look_up(torch.nn.functional.embedding, numbers, others, options)
+        return look_up(torch.nn.functional.embedding, args[0], args[1:], options)
 
     def _call(self, rule: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
         """Call a function of places, and write to its first argument if it does so."""
@@ -251,8 +251,9 @@ def _is_plain(x: Any) -> bool:
     return isinstance(x, Tensor) and x.ndim > 0
 
 
-def _is_located(x: Any) -> bool:
-    return _is_plain(x) and not x.is_complex()
+def _is_located(args: tuple[Any, ...]) -> bool:
+    """Return whether arguments are one tensor, whose places of what is not zero are asked for."""
+    return len(args) == 1 and _is_plain(args[0]) and not args[0].is_complex()
 
 
 def _selects(index: Any) -> bool:

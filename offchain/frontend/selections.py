@@ -299,7 +299,7 @@ class Selection:
         if reduction not in ("mean", "sum"):
             self.refuse(reduction)
         total = self.fill(0).sum()
-        return total / self.count_all() if reduction == "mean" else total
+        return _divide(total, self.count_all()) if reduction == "mean" else total
 
     def count_all(self) -> Tensor:
         """Return the number of elements, INT64."""
@@ -342,7 +342,12 @@ def _reduce(own: Selection, func: Any, args: Any, options: Any) -> Any:
     if axes != [0] or len(args) + len(options) > 2:
         own.refuse(func.__name__)
     total = own.fill(0).sum(0)
-    return total / own.count if func.__name__ == "mean" else total
+    return _divide(total, own.count) if func.__name__ == "mean" else total
+
+
+def _divide(total: Tensor, count: Tensor) -> Tensor:
+    """Return a mean, NaN of nothing, by which no NaN reaches a gradient."""
+    return torch.where(count > 0, total / count.clamp(min=1), torch.nan)
 
 
 def _count(own: Selection, func: Any, args: Any, options: Any) -> Any:

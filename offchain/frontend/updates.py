@@ -7,12 +7,14 @@ give back the very tensors that came.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 
 from offchain.errors import UsageError
+from offchain.frontend.clipping import ClipNorm, ClipValue
 from offchain.frontend.optimizers.base import (
     Group,
     Numbers,
@@ -186,6 +188,11 @@ def find_apart(
     """
     groups = _get_groups(recipe)
     sets: dict[tuple[int, int], set[str]] = defaultdict(set)
+    if not isinstance(recipe.clip, (ClipNorm, ClipValue, NoneType)):
+        raise UsageError(
+            f"the clip sees all gradients, and torch has none for {min(conditions)} in steps that "
+            "leave its branch out; leave the branch out, or choose ClipNorm or ClipValue"
+        )
     for name, condition in conditions.items():
         optimizer = groups[find_group(groups, name)].optimizer
         if find_observed(recipe) is not None or callable(getattr(optimizer, "beta1", None)):

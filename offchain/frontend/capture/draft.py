@@ -152,16 +152,22 @@ def make_start(
         CaptureError: the model does something that a program cannot express.
         UsageError: the recipe makes no sense: its batch, its groups.
     """
-    apart: tuple[frozenset[str], ...] = ()
-    while True:
-        if isinstance(recipe, TrainingRecipe):
-            set_apart(recipe, apart)
-        state = get_initial_state(recipe, copies)
-        slots, inputs = make_slots(state), check_batch(recipe, batch)
-        found = record(recipe, state, batch, {})
-        if found.apart == apart:
-            return Start(state, slots, batch, inputs, found)
-        apart = found.apart
+    if not isinstance(recipe, TrainingRecipe):
+        return _trace(recipe, batch, copies)
+    set_apart(recipe, ())
+    start = _trace(recipe, batch, copies)
+    if not start.record.apart:
+        return start
+    set_apart(recipe, start.record.apart)
+    return _trace(recipe, batch, copies)
+
+
+def _trace(
+    recipe: Recipe, batch: Sequence[torch.Tensor], copies: Mapping[int, torch.Tensor]
+) -> Start:
+    state = get_initial_state(recipe, copies)
+    slots, inputs = make_slots(state), check_batch(recipe, batch)
+    return Start(state, slots, batch, inputs, record(recipe, state, batch, {}))
 
 
 def make_draft(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Draft:
