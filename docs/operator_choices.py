@@ -132,6 +132,14 @@ CHOICES: Mapping[str, Choice] = {
         "0: the norm is inf in float32, as in torch's forward pass",
         "the gradient belongs to what the forward pass computes",
     ),
+    "running sums": Choice(
+        "`CrossMapLRN2d`",
+        "infinities, NaN",
+        "one sum, to which channels are added and from which they are taken away: NaN from the "
+        "first such channel on",
+        "the sum of each window, in which no other channel has a part",
+        "such a sum keeps the errors of all channels before",
+    ),
     "lines": Choice(
         "`searchsorted`, `bucketize`",
         "a line that is not sorted, or has NaN",

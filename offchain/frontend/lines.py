@@ -42,7 +42,7 @@ _DRAWN_APART = (
 _MODES = {
     str(_TORCH / name)
     for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
-} | {str(Path(__file__).with_name("selecting.py"))}
+} | {str(Path(__file__).with_name(name)) for name in ("own_numbers.py", "selecting.py")}
 """Files that stand between a call and the modes that see it."""
 
 _SILENT = ("prim", "profiler")
@@ -58,6 +58,7 @@ _BETWEEN = {
         "coordinates.py",
         "escapes.py",
         "indices.py",
+        "own_numbers.py",
         "own_steps.py",
         "selecting.py",
         "selections.py",

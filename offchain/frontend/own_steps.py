@@ -5,41 +5,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch._subclasses import FakeTensor
 
-from offchain.frontend.optimizers.observed import BEGUN, Observed, Snapshot, list_kept, run_steps
+from offchain.errors import UsageError
+from offchain.frontend.optimizers.kept import list_entries, list_groups
+from offchain.frontend.optimizers.observed import BEGUN, Observed, Snapshot, run_steps
+from offchain.frontend.own_numbers import Numbers, computing_with_tensors
 
 Tensors = Mapping[str, Tensor]
 
 DIFFERENTIABLE = "differentiable"
 """The option by which torch's own classes compute with the count of their steps as a tensor."""
-
-
-class _Factors(TorchFunctionMode):
-    """Multiplies by rates that are tensors where torch takes numbers: `add_(x, alpha=-rate)`."""
-
-    def __torch_function__(
-        self,
-        func: Any,
-        _types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        options = dict(kwargs or {})
-        place = _SCALED.get(getattr(func, "__name__", "").rstrip("_"))
-        if place is not None and isinstance(options.get(place[0]), Tensor):
-            factor, scaled = options.pop(place[0]), place[1]
-            args = tuple(arg * factor if k == scaled else arg for k, arg in enumerate(args))
-        return func(*args, **options)
-
-
-_SCALED = {
-    "add": ("alpha", 1),
-    "sub": ("alpha", 1),
-    "addcmul": ("value", 1),
-    "addcdiv": ("value", 1),
-}
-"""Name of a function -> its factor, and the number of the argument that it multiplies."""
 
 
 def trace_own_steps(
@@ -60,44 +36,17 @@ def trace_own_steps(
         follow: returns what stands for a tensor.
         scheduled: options that schedulers have changed, by the `id` of an optimizer and by group.
     """
-    owned = {id(p) for it in observed.optimizers for g in it.param_groups for p in g["params"]}
-    parameters = {name: p for name, p in model.named_parameters() if id(p) in owned}
-    before = Snapshot(observed.optimizers)
+    before = Snapshot(observed.optimizers, model)
     contents = {name: tensor.clone() for name, tensor in traced.items()}
-
-    def step() -> dict[str, Tensor]:
-        for name, parameter in parameters.items():
-            # A step may write to its gradient, which is a result of the program's.
-            parameter.grad = gradients[name].clone() if name in gradients else None
-        for optimizer in observed.optimizers:
-            for options, changed in zip(
-                optimizer.param_groups, scheduled.get(id(optimizer), ()), strict=False
-            ):
-                options.update(changed)
-        for options in (group for it in observed.optimizers for group in it.param_groups):
-            if DIFFERENTIABLE in options:
-                options[DIFFERENTIABLE] = True
-        with _Factors():
-            run_steps(observed.optimizers)
-        kept = list_kept(observed.optimizers, model)
-        learned = {
-            f"parameter.{name}": traced[f"parameter.{name}"].clone()
-            for name in parameters
-            if name in gradients
-        }
-        return learned | {
-            name: follow(kept[name]).clone()
-            for name in observed.tensors
-            if isinstance(kept.get(name), Tensor)
-        }
-
+    generator = torch.get_rng_state()
+    own = _OwnSteps(observed, model, traced, gradients, follow, scheduled)
     try:
-        first = step() if observed.is_late else {}
+        first = own.run_first() if observed.is_late else {}
         if first:
             for name, content in contents.items():
                 traced[name].copy_(content)
-        observed.sample.put_back()
-        later = step()
+            torch.set_rng_state(generator)  # one of the two steps draws
+        later = own.run_later()
     finally:
         before.put_back()
     if not first:
@@ -108,3 +57,91 @@ def trace_own_steps(
         for name, tensor in later.items()
     }
     return chosen | {BEGUN: torch.ones_like(begun)}
+
+
+class _OwnSteps:
+    """The steps of optimizers, which can be traced from what they keep before the first and later.
+
+    The arguments are those of `trace_own_steps`.
+    """
+
+    def __init__(
+        self,
+        observed: Observed,
+        model: nn.Module,
+        traced: Tensors,
+        gradients: Tensors,
+        follow: Callable[[Tensor], Tensor],
+        scheduled: Mapping[int, Sequence[Mapping[str, Any]]],
+    ) -> None:
+        self._observed, self._model, self._traced = observed, model, traced
+        self._gradients, self._follow, self._scheduled = gradients, follow, scheduled
+        owned = {id(p) for it in observed.optimizers for g in it.param_groups for p in g["params"]}
+        self._parameters = {n: p for n, p in model.named_parameters() if id(p) in owned}
+
+    def run_first(self) -> dict[str, Tensor]:
+        """Return the state after a first step, which begins with the numbers that there are."""
+        self._observed.begun.put_back()
+        return self._run([])
+
+    def run_later(self) -> dict[str, Tensor]:
+        """Return the state after any later step, or after any where the first is like them."""
+        self._observed.sample.put_back()
+        numbers = []
+        for entry in list_entries(self._observed.optimizers, self._model):
+            if entry.name in self._observed.numbers:
+                numbers.append(self._traced[entry.name].clone())
+                _write(entry, numbers[-1])
+        return self._run(numbers)
+
+    def _run(self, numbers: Sequence[Tensor]) -> dict[str, Tensor]:
+        optimizers = self._observed.optimizers
+        for name, parameter in self._parameters.items():
+            # A step may write to its gradient, which is a result of the program's.
+            gradient = self._gradients.get(name)
+            parameter.grad = None if gradient is None else gradient.clone()
+        for optimizer in optimizers:
+            for options, changed in zip(
+                optimizer.param_groups, self._scheduled.get(id(optimizer), ()), strict=False
+            ):
+                options.update(changed)
+        for options in list_groups(optimizers, self._model):
+            if DIFFERENTIABLE in options:
+                options[DIFFERENTIABLE] = True
+        with computing_with_tensors(optimizers, Numbers(numbers, self._is_traced)):
+            run_steps(optimizers)
+        learned = {
+            f"parameter.{name}": self._traced[f"parameter.{name}"].clone()
+            for name in self._parameters
+            if name in self._gradients
+        }
+        return learned | self._read()
+
+    def _is_traced(self, tensor: Tensor) -> bool:
+        return isinstance(self._follow(tensor), FakeTensor)
+
+    def _read(self) -> dict[str, Tensor]:
+        """Return what the optimizers keep, where the state has it."""
+        start, found = self._observed.start, dict[str, Tensor]()
+        for entry in list_entries(self._observed.optimizers, self._model):
+            name, value = entry.name, entry.value
+            if name not in start and isinstance(value, FakeTensor):
+                raise UsageError(
+                    f"{name}: some steps change this number, and others not; keep it as a tensor"
+                )
+            if name in start and isinstance(value, Tensor):
+                found[name] = self._follow(value).to(start[name].dtype).clone()
+            elif name in self._observed.numbers:
+                found[name] = torch.full((), value, dtype=start[name].dtype)
+        return found
+
+
+def _write(entry: Any, number: Tensor) -> None:
+    """Put a tensor in the place of a number."""
+    try:
+        entry.write(number)
+    except TypeError as error:
+        raise UsageError(
+            f"{entry.name}: a step changes this number in a tuple; keep it in a list or a "
+            "dictionary"
+        ) from error

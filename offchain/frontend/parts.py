@@ -7,7 +7,13 @@ from typing import Any
 import torch
 
 from offchain.errors import UsageError
-from offchain.frontend.recipe import Recipe, TrainingRecipe, check_model, get_function
+from offchain.frontend.recipe import (
+    Recipe,
+    TrainingRecipe,
+    check_model,
+    get_function,
+    list_arguments,
+)
 from offchain.text import name_kind
 
 _MOST_SEEDS = 1 << 64
@@ -34,17 +40,24 @@ def check_parts(recipe: Recipe) -> None:
         raise UsageError(
             f"the clip is {name_kind(clip)}; give ClipNorm(1.0), ClipValue(1.0) or None"
         )
+    if clip is not None:
+        _require_arguments("clip", clip, 1, "the gradients by name")
 
 
 def check_call(recipe: Recipe, tensors: int) -> None:
-    """Refuse a function that can't be called with the model and so many tensors of a batch.
+    """Refuse a function that can't be called with the model and a batch of so many tensors.
 
     Raises:
         UsageError: it takes more arguments, or fewer.
     """
     name = "loss" if isinstance(recipe, TrainingRecipe) else "forward"
-    needed = f"the model and {tensors} tensors of a batch"
-    _require_arguments(name, get_function(recipe), 1 + tensors, needed)
+    count, needed = tensors, f"{tensors} tensors of a batch"
+    if recipe.form is not None:
+        count = len(list_arguments(recipe.form.skeleton))
+        needed = f"a {recipe.form.kind} of {count} parts, which is batch(0)"
+        if count == 1:
+            needed = f"batch(0), a {recipe.form.kind}, which is one argument"
+    _require_arguments(name, get_function(recipe), 1 + count, f"the model and {needed}")
 
 
 def _require_function(name: str, given: Any, arguments: str) -> None:

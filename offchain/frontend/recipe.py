@@ -129,30 +129,28 @@ def find_form(recipe: Recipe) -> Recipe:
     """Return a recipe that knows the form of its batches.
 
     Raises:
-        UsageError: there is something in batches that is no tensor, or the recipe's function can't
-            take them.
+        UsageError: there is something in batches that is no tensor.
+    """
+    return _take_form(recipe, recipe.batch(0))
+
+
+def take_first(recipe: Recipe) -> tuple[Recipe, tuple[torch.Tensor, ...]]:
+    """Return a recipe that knows the form of its batches, and the tensors of the first step.
+
+    Each batch of the step is asked for once. Errors are those of `find_form` and `get_batch`.
     """
     first = recipe.batch(0)
+    recipe = _take_form(recipe, first)
+    batches, count = recipe.batch, count_batches(recipe)
+    return recipe, join_batches(lambda k: batches(k) if k else first, count, recipe.form, 0)
+
+
+def _take_form(recipe: Recipe, first: Any) -> Recipe:
+    """Return a recipe that knows the form of its batches by the first one."""
     is_plain = type(first) in (tuple, list)
     if is_plain and all(isinstance(it, torch.Tensor) and it.dtype not in NARROW for it in first):
         return recipe
-    form = make_form(first, 0)
-    _check_call(recipe, form)
-    return replace(recipe, form=form)
-
-
-def _check_call(recipe: Recipe, form: Form) -> None:
-    """Refuse a function (`UsageError`) that can't be called with batches of a form."""
-    arguments = list_arguments(form.skeleton)
-    try:
-        inspect.signature(get_function(recipe)).bind(recipe.model, *arguments)
-    except TypeError as error:
-        given = f"a {form.kind}, which is one argument" if len(arguments) == 1 else "several parts"
-        raise UsageError(
-            f"the function of the recipe can't take its batches: {error}; batch(0) is {given}"
-        ) from error
-    except ValueError:  # a function without a signature
-        return
+    return replace(recipe, form=make_form(first, 0))
 
 
 def list_arguments(batch: Any) -> Sequence[Any]:

@@ -6,7 +6,7 @@ Below autograd, each tensor that lies in the memory of a tensor of the model is 
 traced one, or for a view of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
     """Exchanges the tensors of a model for traced ones wherever operators receive them.
 
     Args:
-        tensors: the tensors of the model by name.
+        tensors: the tensors of the model, and of what else is state, with their names.
         traced: what stands for them, by the same names; operators may change these in place.
         stale: the paths of tensors that an earlier step has left behind, by their `id`.
         tracker: knows the user's line.
@@ -41,17 +41,17 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
 
     def __init__(
         self,
-        tensors: Mapping[str, torch.Tensor],
+        tensors: Collection[tuple[str, torch.Tensor]],
         traced: Mapping[str, torch.Tensor],
         stale: Mapping[int, str],
         tracker: LineTracker,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
-        self._names = {id(tensor): name for name, tensor in tensors.items()}
+        self._names = {id(tensor): name for name, tensor in tensors}
         self._views: list[torch.Tensor] = []
         self._stale, self._tracker = stale, tracker
         self._routes: dict[int, list[tuple[str, torch.Tensor, torch.Tensor]]] = {}
-        for name, tensor in tensors.items():
+        for name, tensor in tensors:
             with no_dispatch():  # no operator of the step: what the tensor is at its beginning
                 begin = tensor.detach()
             self._routes.setdefault(get_memory(tensor), []).append((name, begin, traced[name]))
@@ -117,7 +117,7 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
             if _get_geometry(tensor) == _get_geometry(value) and tensor.dtype == value.dtype:
                 return traced
         for name, tensor, traced in routes:
-            if _is_within(value, tensor):
+            if is_within(value, tensor):
                 return _make_view(name, value, tensor, traced)
         return value
 
@@ -169,7 +169,8 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     return first <= end and start <= last
 
 
-def _is_within(inner: torch.Tensor, outer: torch.Tensor) -> bool:
+def is_within(inner: torch.Tensor, outer: torch.Tensor) -> bool:
+    """Return whether a tensor spans no more of one memory than another of its type."""
     (start, end), (first, last) = _get_range(inner), _get_range(outer)
     return inner.dtype == outer.dtype and first <= start and end <= last
 

@@ -268,7 +268,7 @@ def _has_selection(values: Any) -> bool:
 
 def _is_computed_alike(first: Node | None, second: Node | None) -> bool:
     """Return whether two nodes are the same operators of the same, and nothing was written."""
-    if first is None or second is None or not _is_same(first, second):
+    if first is None or second is None or not _is_same(first, second, set()):
         return False
     node = first
     while node is not second:
@@ -280,13 +280,21 @@ def _is_computed_alike(first: Node | None, second: Node | None) -> bool:
     return True
 
 
-def _is_same(a: Any, b: Any) -> bool:
-    """Return whether two values of a graph are the same operators of the same."""
+def _is_same(a: Any, b: Any, same: set[tuple[Node, Node]]) -> bool:
+    """Return whether two values of a graph are the same operators of the same.
+
+    Pairs that are found to be so are added to `same`: many paths may lead to one.
+    """
     if not isinstance(a, Node) or not isinstance(b, Node):
         return type(a) is type(b) and bool(a == b)
-    if a is b:
+    if a is b or (a, b) in same:
         return True
     if a.op != "call_function" or a.target is not b.target:
         return False
-    one, other = (tree_flatten((n.args, n.kwargs)) for n in (a, b))
-    return one[1] == other[1] and all(map(_is_same, one[0], other[0]))
+    (ours, spec), (theirs, other_spec) = (tree_flatten((n.args, n.kwargs)) for n in (a, b))
+    if spec != other_spec:
+        return False
+    if not all(_is_same(one, other, same) for one, other in zip(ours, theirs, strict=True)):
+        return False
+    same.add((a, b))
+    return True

@@ -419,10 +419,10 @@ class _Step:
         self.apart: tuple[frozenset[str], ...] = ()
         self._tensors = name_tensors(recipe.model)
         self._observed = find_observed(recipe)
-        kept = self._observed.tensors if self._observed else {}
+        kept = self._observed.tensors if self._observed else ()
         own = self._observed.start if self._observed else {}
         self._traced = {name: state[name].clone() for name in (*self._tensors, *own)}
-        self.routes = Routes({**self._tensors, **kept}, self._traced, stale, tracker)
+        self.routes = Routes([*self._tensors.items(), *kept], self._traced, stale, tracker)
 
     def run(self, batch: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], tuple[str, ...]]:
         """Return the new state, the outputs and the gradients, and the gradients' names."""
@@ -432,8 +432,13 @@ class _Step:
             return [*self._get_state().values(), *outputs], ()
         gradients, loss = self._learn(self._recipe, copies)
         with torch.no_grad():
-            state = self._get_state()
-            new = state | self._optimize(self._recipe, state, gradients)
+            state, known = self._get_state(), len(self._tracker.checks)
+            updated = self._optimize(self._recipe, state, gradients)
+            if checks := self._tracker.checks[known:]:  # the optimizer's own
+                floats = {k: v for k, v in updated.items() if v.is_floating_point()}
+                updated |= {k: spoil(v, checks) for k, v in floats.items()}
+                loss = spoil(loss, checks)
+            new = state | updated
         return [*new.values(), loss, *gradients.values()], tuple(gradients)
 
     def _optimize(

@@ -29,7 +29,7 @@ from offchain.frontend.optimizers.timetables import Timetables, check_schedulers
 from offchain.frontend.optimizers.translation import (
     check_objects,
     is_recognised,
-    require_new,
+    mark_continued,
     translate,
 )
 from offchain.frontend.recipe import Recipe, TrainingRecipe
@@ -45,23 +45,28 @@ Update = Callable[[Optimizer, torch.Tensor, torch.Tensor, Tensors, Numbers], Upd
 
 
 def check_optimizer(recipe: TrainingRecipe) -> None:
-    """Refuse an optimizer (`UsageError`) whose steps a program can't have, or that isn't new."""
+    """Refuse an optimizer (`UsageError`) whose steps a program can't have."""
     of_torch = list_optimizers_of_torch(recipe)
     for optimizer in of_torch:
-        require_new(optimizer)
+        mark_continued(optimizer)
     schedulers = check_schedulers(recipe.scheduler, of_torch)
     check_objects(of_torch, recipe.model, is_scheduled=bool(schedulers))
     tabulate(schedulers, of_torch, anew=True)
     _get_groups(recipe)
-    find_observed(recipe)
+    find_observed(recipe, anew=True)
 
 
-def find_observed(recipe: Recipe) -> Observed | None:
-    """Return what those of a recipe's optimizers keep that are traced as they are, if any are."""
+def find_observed(recipe: Recipe, *, anew: bool = False) -> Observed | None:
+    """Return what those of a recipe's optimizers keep that are traced as they are, if any are.
+
+    Args:
+        recipe: the recipe.
+        anew: whether the optimizers may have changed since they were last asked for.
+    """
     if not isinstance(recipe, TrainingRecipe):
         return None
     others = [it for it in list_optimizers_of_torch(recipe) if not is_recognised(it)]
-    return observe(others, recipe.model) if others else None
+    return observe(others, recipe.model, anew=anew) if others else None
 
 
 def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:

@@ -10,9 +10,17 @@ from offchain.frontend.decompositions import table
 from offchain.frontend.decompositions.table import COMPOSITIONS, DECOMPOSITIONS, METHODS
 from offchain.frontend.lowering.table import RULES, get_decompositions
 
-METHOD_NAMES = {name: f"method {owner.__name__}.{name}" for owner, name, _ in METHODS}
 
-TABLES = frozenset({*RULES, *DECOMPOSITIONS, *COMPOSITIONS, *METHOD_NAMES.values()})
+def _name_method(owner: Any, name: str) -> str:
+    return f"method {owner.__name__}.{name}"
+
+
+TABLES = frozenset(
+    {
+        *(*RULES, *DECOMPOSITIONS, *COMPOSITIONS),
+        *(_name_method(owner, name) for owner, name, _ in METHODS),
+    }
+)
 """The names of all rules, decompositions, compositions and methods."""
 
 
@@ -34,7 +42,7 @@ def reach() -> Iterator[set[str]]:
     }
     early = {name: watch(name, function) for name, function in table.EARLY.items()}
     composed = {name: watch(name, function) for name, function in COMPOSITIONS.items()}
-    methods = [(owner, name, watch(METHOD_NAMES[name], f)) for owner, name, f in METHODS]
+    methods = [(owner, name, watch(_name_method(owner, name), f)) for owner, name, f in METHODS]
     with ExitStack() as stack:
         for target, name, value in (
             (tracing, "get_decompositions", lambda: known),

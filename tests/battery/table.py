@@ -125,8 +125,22 @@ LEFT_OUT = (
 )
 """How the names of compositions begin whose parts are tried elsewhere."""
 
+KEPT = (
+    *("functionals: fractional_max_pool2d", "functionals: fractional_max_pool3d"),
+    *("functionals: conv_tbc", "functionals: l1_loss weight"),
+    *("functionals: ctc_loss of joined targets", "functionals: embedding_bag"),
+    "recurrent layers: LSTM packed",
+)
+"""Rows among these that alone meet an operator."""
+
+
+def _is_tried(name: str) -> bool:
+    """Return whether a row of the corpus is tried."""
+    return name not in REFUSALS and (name in KEPT or not name.startswith(LEFT_OUT))
+
+
 ROWS: Mapping[str, Row] = {
-    **{n: r for n, r in CORPUS.items() if n not in REFUSALS and not n.startswith(LEFT_OUT)},
+    **{name: row for name, row in CORPUS.items() if _is_tried(name)},
     **{f"more: {row.name}": row for row in MORE},
     **{row.name: row for row in _list_calls()},
 }

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
 from tests.corpus.rows import Row, ask, count, learn, ramp
 
@@ -85,8 +86,11 @@ PICKED: tuple[Row, ...] = (
     *(_reduce(n, include=False) for n in ("sum", "prod", "mean", "amax", "amin")),
     learn("masked_fill", lambda x, m: x.masked_fill(m, -1.0), X, MASK),
     learn("masked_scatter", lambda x, s, m: x.masked_scatter(m, s), X, Y, MASK),
-    learn("masked_select", lambda x: x.masked_select(x > 0), X),
-    learn("index by a mask", lambda x: x[x > 0], X),
+    learn(
+        "masked_select", lambda x, y: (x.masked_select(x > 0) * y.masked_select(x > 0)).sum(), X, Y
+    ),
+    learn("index by a mask", lambda x, y: mse_loss(x[x > 0].exp(), y[x > 0]), X, Y),
+    ask("index by a mask, as it is", lambda x: x[x > 0], X),
     learn("masked_select, a mean", lambda x: x.masked_select(x > 0).mean(), X),
     learn("index by a mask, a sum", lambda x: x[x > 0].square().sum(), X),
     learn("put", lambda x, s: x.put(torch.tensor([3, 1, 7]), s[0, :3]), X, SOURCE),

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from offchain.frontend.selections import Selection
+
 RATE = 0.01
 """The learning rate of rows without an optimizer: small, so that inputs stay in their domain."""
 
@@ -122,12 +124,12 @@ class Subject(nn.Module):
                 self._places.append(len(self.data))
                 self.data.append(tensor.clone())
 
-    def call(self, *data: Tensor) -> list[Tensor]:
-        """Return all tensors that the row's function returns."""
+    def call(self, *data: Tensor) -> list[Any]:
+        """Return all tensors, and parts of tensors, that the row's function returns."""
         inputs = [getattr(self, p) if isinstance(p, str) else data[p] for p in self._places]
         call = self._row.call
         result = call(self.function, *inputs) if call else self.function(*inputs)
-        return [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        return [leaf for leaf in tree_leaves(result) if isinstance(leaf, (Tensor, Selection))]
 
     def loss(self, *data: Tensor) -> Tensor:
         """Return a weighted sum of all outputs with a gradient; keep all outputs in buffers."""

@@ -13,9 +13,11 @@ from tests.corpus.table import NAMES, REFUSALS, ROWS, SUBJECTS
 EVERY = 150
 """One row in so many is part of the fast suite."""
 
+ALWAYS = ("complex numbers: complex sum", "indexing and arranging: index by a mask, as it is")
+"""Rows of it besides: complex numbers have rounding errors, and what a mask selects has a line."""
 
 PARAMETERS = [
-    pytest.param(name, marks=[] if number % EVERY == 0 else [pytest.mark.slow])
+    pytest.param(name, marks=[] if number % EVERY == 0 or name in ALWAYS else [pytest.mark.slow])
     for number, name in enumerate(ROWS)
 ]
 

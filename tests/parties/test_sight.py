@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from contracts.model.types import NOBODY, Event
 from contracts.model.words import hash_job
 from contracts.reasons import Ending, Outcome
 from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Chain
+from offchain.chain import Chain, endpoints
 from offchain.chain.accounts import FeePolicy, open_chain
 from offchain.chain.accounts.opening import OwnChain
 from offchain.chain.devnode.server import DevNode, Local
@@ -25,6 +26,8 @@ from offchain.disputes.party import Party
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Tournament
 from offchain.errors import ChainUnavailable
+from offchain.parties.event_log import EventLog, Getter
+from offchain.parties.live import connected_desk
 from offchain.parties.settings import Settings
 from offchain.parties.sight import Sight
 from offchain.parties.turns import Seat, see
@@ -55,12 +58,12 @@ class Court:
     def __init__(self, folder: Path) -> None:
         node = DevNode(accounts=3)
         self.chain = Chain(JsonRpc("here", 10.0, Local(node)), None)
-        contract = deploy_referee(self.chain, self.chain.accounts[0])
-        self.referee = ChainReferee(self.chain, contract, 0)
+        self.contract = deploy_referee(self.chain, self.chain.accounts[0])
+        self.referee = ChainReferee(self.chain, self.contract, 0)
         self.client, self.member = self.chain.accounts[1:]
-        self.transport = Counted(node)
+        self.transport, self.way = Counted(node), Local(node)
         self.own: OwnChain = open_chain(self.transport, [], FeePolicy(), folder=folder)
-        bound = bind_referee(self.own, contract.address)
+        bound = bind_referee(self.own, self.contract.address)
         self.sight = Sight(self.own, bound, ORDERED, self.member)
 
     def open_job(self) -> int:
@@ -267,3 +270,65 @@ def test_events_that_contradict_each_other_end_nobody(court: Court) -> None:
     court.sight.look()
     assert see(desk, seats[first])
     assert court.sight.events(first) == court.referee.events(first)
+
+
+def _revert(questions: Sequence[Question], answers: list[Any]) -> list[Any]:
+    error = {"error": {"code": 3, "message": "execution reverted", "data": "0x"}}
+    return [
+        error if method == "eth_call" else answer
+        for (method, _), answer in zip(questions, answers, strict=True)
+    ]
+
+
+def _never_rest(numbers: Iterator[int], questions: Sequence[Question], answers: list[Any]) -> Any:
+    for (method, params), answer in zip(questions, answers, strict=True):
+        if method == "eth_getBlockByNumber" and params[0] == "latest":
+            answer["result"]["hash"] = f"0x{next(numbers):064x}"
+    return answers
+
+
+LIES: dict[str, Callable[[Sequence[Question], list[Any]], list[Any]]] = {
+    "a getter that reverts": _revert,
+    "a log that is none of the contract's": partial(
+        _change_last_log, LOGS["a topic that the contract does not have"]
+    ),
+    "a latest block that never rests": partial(_never_rest, count(1)),
+}
+
+
+@pytest.fixture
+def nodes(court: Court, monkeypatch: pytest.MonkeyPatch) -> Sequence[str]:
+    """Give the court's node two addresses, of which the first lies where a test says so."""
+    ways = {"lying": court.transport, "honest": court.way}
+    monkeypatch.setattr(endpoints, "open_transport", ways.__getitem__)
+    return (*ways,)
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_node_that_errs_about_a_log_is_left(
+    court: Court, nodes: Sequence[str], tmp_path: Path, lie: str
+) -> None:
+    """What a node says of a followed contract makes no sense: the next look is at another node."""
+    told: list[str] = []
+    own = open_chain(nodes, [], FeePolicy(), folder=tmp_path / "own", say=told.append)
+    log = EventLog(own, bind_referee(own, court.contract.address))
+    job_id = court.open_job()
+    firsts = {job_id.to_bytes(32, "big"): 0}
+    getters: list[Getter] = [("jobs", (job_id,))]
+    court.transport.change = LIES[lie]
+    with pytest.raises(ChainUnavailable):
+        log.look(firsts, getters)
+    assert "using honest" in told[-1]
+    (events,) = log.look(firsts, getters).events.values()
+    assert [event.name for event in events] == ["JobOpened"]
+    own.close()
+
+
+def test_a_party_begins_with_another_node_where_one_errs(
+    court: Court, nodes: Sequence[str]
+) -> None:
+    """Whoever starts beside a node that makes no sense is at work, by the next, at once."""
+    settings = Settings(chain=",".join(nodes), referee=court.contract.address)
+    court.transport.change = LIES["a latest block that never rests"]
+    with connected_desk(settings, lambda *_, **__: None, []) as desk:
+        assert desk.referee.block_number() == court.chain.block_number()

@@ -153,7 +153,7 @@ def test_a_number_in_a_batch_is_refused_by_its_place() -> None:
 def test_a_loss_that_takes_other_arguments_is_refused() -> None:
     """A dictionary is one argument, and a loss with one for each key is refused in one line."""
     recipe = make_recipe(compare, lambda s: {"x": make_points(s), "y": make_points(s)})
-    with pytest.raises(UsageError, match=r"can't take its batches: .*'y'; batch\(0\) is a dict,"):
+    with pytest.raises(UsageError, match=r"called with .* batch\(0\), a dict, which is one .*'y'"):
         capture(recipe)
 
 

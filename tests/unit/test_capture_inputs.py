@@ -145,6 +145,21 @@ def _narrow_at(number: int) -> Any:
     return lambda step: tuple(x.double() if step >= number else x for x in make_batch(step))
 
 
+def _narrow_outside(first: int, end: int) -> Any:
+    return lambda step: tuple(x.double() if first <= step < end else x for x in make_batch(step))
+
+
+def _make_growing() -> Any:
+    kept: dict[int, Any] = {}
+
+    def batch(step: int) -> tuple[torch.Tensor, ...]:
+        if step >= 8 and len(kept) < 4:
+            raise IndexError
+        return kept.setdefault(step, make_batch(step))
+
+    return batch
+
+
 def _count(step: int) -> tuple[torch.Tensor, ...]:
     x, y = make_batch(step)
     return (x, y, x) if step == 7 else (x, y)
@@ -171,6 +186,14 @@ OTHERS: dict[str, tuple[Callable[[], Any], str]] = {
     "a wider type later": (
         lambda: _narrow_at(500),
         r"^batch x: float64 \(8, 4\) in step \d{3}, and float32 \(8, 4\) in step 0; give all",
+    ),
+    "a wider type in between": (
+        lambda: _narrow_outside(100, 900),
+        r"^batch x: float64 \(8, 4\) in step \d{3}, and float32 \(8, 4\) in step 0; give all",
+    ),
+    "data that end once": (
+        _make_growing,
+        r"^batch: step \d+, asked for out of order, gives data once and IndexError then; make it",
     ),
     "another number of tensors": (
         lambda: _count,

@@ -47,6 +47,13 @@ def count(x: Tensor, y: Tensor) -> Tensor:
     return (x * y)[ELEMENTS].sum() / x[ELEMENTS].numel() + x[ROWS].sum() / x[ROWS].shape[0]
 
 
+def find_fixed(y: Tensor) -> Tensor:
+    """Return a mask to which 2^40 paths lead."""
+    for _ in range(40):
+        y = (y + y) / 2
+    return y > 0
+
+
 def _assign(x: Tensor, y: Tensor) -> Tensor:
     x[~ROWS] = y[ROWS]
     return x.sum()
@@ -58,6 +65,7 @@ KNOWN: dict[str, Function] = {
         x[ROWS], y[ROWS], reduction="none"
     ).sum(),
     "masks computed twice": lambda x, y: functional.huber_loss(x[y > 0], y[y > 0]),
+    "masks of many paths": lambda x, y: functional.mse_loss(x[find_fixed(y)], y[find_fixed(y)]),
     "classes": lambda x, y: functional.cross_entropy((x * y)[ROWS], CLASSES[ROWS]),
     "summed classes": lambda x, y: functional.nll_loss(
         (x * y)[ROWS].log_softmax(-1), CLASSES[ROWS], reduction="sum"

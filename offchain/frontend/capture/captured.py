@@ -34,7 +34,7 @@ from offchain.frontend.capture.rehearsal import rehearse
 from offchain.frontend.capture.steadiness import Unsteadiness, explain, find_hidden_state
 from offchain.frontend.capture.stepping import step_as_user
 from offchain.frontend.environment import standard_torch, uncompiled
-from offchain.frontend.recipe import Recipe, find_form, get_batch
+from offchain.frontend.recipe import Recipe, take_first
 from offchain.frontend.tracing import get_initial_state, record
 from offchain.programs.graph import Program, Slot
 
@@ -99,8 +99,7 @@ def capture(
     with tracing():
         check_recipe(recipe)
         refuse_iterators(recipe)
-        recipe = find_form(recipe)
-        first = get_batch(recipe, 0)
+        recipe, first = take_first(recipe)
         inputs = check_batch(recipe, first)
         batch = bind_batch(recipe, inputs)
     origin = None if example is None else find_origin(recipe, first, arithmetic, example)

@@ -129,10 +129,9 @@ def check_batch(recipe: Recipe, batch: Sequence[torch.Tensor]) -> tuple[Slot, ..
 
     Raises:
         CaptureError: the arithmetic has none of its type.
-        UsageError: the recipe's function does not take as many tensors.
+        UsageError: the recipe's function can't be called with it.
     """
-    if recipe.form is None:  # else it was checked with the form
-        check_call(recipe, len(batch) // count_batches(recipe))
+    check_call(recipe, len(batch) // count_batches(recipe))
     return make_slots(dict(zip(name_batch(recipe, len(batch)), batch, strict=True)))
 
 

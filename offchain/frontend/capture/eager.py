@@ -102,10 +102,14 @@ class EagerRun:
         recipe: the recipe, whose model changes.
         state: the state's tensors by name; those of the optimizer are kept here.
         step: makes the updates; as the program does, if it is not given.
+
+    Attributes:
+        is_updating: whether the present step has come to its updates.
     """
 
     def __init__(self, recipe: Recipe, state: Tensors, step: Step = step_as_program) -> None:
         self._recipe, self._step = recipe, step
+        self.is_updating = False
         self._seen: set[bytes] = set()
         self._optimizer = {k: v for k, v in state.items() if k.startswith("optimizer.")}
 
@@ -113,6 +117,12 @@ class EagerRun:
         """Return copies of the state's tensors by name, in order."""
         state = name_tensors(self._recipe.model) | self._optimizer
         return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+    def put_back(self, state: Tensors) -> None:
+        """Have the model's tensors be as they were in a state."""
+        with torch.no_grad():
+            for name, tensor in name_tensors(self._recipe.model).items():
+                tensor.copy_(state[name])
 
     def step(
         self, batch: Sequence[torch.Tensor], drawn: Mapping[int, Drawn]
@@ -154,10 +164,7 @@ class EagerRun:
         Returns:
             The outputs, the gradients and the buffers by name.
         """
-        tensors = name_tensors(self._recipe.model)
-        with torch.no_grad():
-            for name, tensor in tensors.items():
-                tensor.copy_(state[name])
+        self.put_back(state)
         copies = [tensor.clone() for tensor in batch]
         with Prompter(drawn, self._seen), mode:
             if isinstance(self._recipe, InferenceRecipe):
@@ -184,7 +191,9 @@ class EagerRun:
     def _learn(
         self, recipe: TrainingRecipe, batch: Sequence[torch.Tensor]
     ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        self.is_updating = False
         loss, gradients = self._differentiate(recipe, batch)
+        self.is_updating = True
         with torch.no_grad():
             state = name_tensors(recipe.model) | self._optimizer
             new = self._step(recipe, state, gradients)
@@ -218,10 +227,14 @@ def _name_gradients(gradients: Tensors) -> dict[str, torch.Tensor]:
     return {f"gradient.{name}": tensor for name, tensor in gradients.items()}
 
 
-def move_weights(model: torch.nn.Module, generator: torch.Generator, amount: float) -> None:
-    """Scale every number of a model's parameters and buffers by 1 - amount to 1 + amount."""
+def move_weights(
+    model: torch.nn.Module, generator: torch.Generator, least: float, most: float
+) -> None:
+    """Scale every number of a model's parameters and buffers by 1 + least to 1 + most."""
+    if least == most == 0:
+        return
     with torch.no_grad():
         for tensor in name_tensors(model).values():
             if tensor.is_floating_point():
                 draws = torch.rand(tensor.shape, generator=generator)
-                tensor.mul_(1 + amount * (2 * draws - 1))
+                tensor.mul_(1 + least + (most - least) * draws)

@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
 from offchain.frontend.capture.draft import OwnError
 from offchain.frontend.capture.eager import Drawn, prompt
+from offchain.frontend.lowering.graph import refusal
+from offchain.text import show_error
 
 UNIT = 2.0**-24
 """The unit roundoff of float32."""
@@ -33,6 +36,12 @@ _RARE = 512
 
 _FIRST_FACTOR, _SECOND_FACTOR = 0x2C1B3C6D, 0x297A2D39
 """Odd numbers by which bits are mixed."""
+
+_SHIFT = 15
+"""Places by which the upper bits are moved onto the lower ones."""
+
+_UNSIGNED = (1 << 32 - _SHIFT) - 1
+"""The bits that a shift leaves, without the copies of the sign: else no error was negative."""
 
 
 class NoisyStep(Interpreter):
@@ -65,9 +74,11 @@ class NoisyStep(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         """Return the result of an operator."""
-        if n.op != "call_function" or n.name not in self._errors:
+        if n.op != "call_function":
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
+        if n.name not in self._errors:
+            return _call(n, n.target, args, kwargs)
         error = self._errors[n.name]
         target: Any = n.target
         if target is torch.ops.aten.view.default:
@@ -75,7 +86,7 @@ class NoisyStep(Interpreter):
         noisy = args
         if error.operands:
             noisy = tree_map(lambda x: self._disturb(x, error.operands), args)
-        result = target(*noisy, **kwargs)
+        result = _call(n, target, noisy, kwargs)
         if n.name in self._drawn:
             drawn = self._drawn[n.name]
             return prompt(target, noisy, result, drawn) if drawn else result
@@ -88,18 +99,27 @@ class NoisyStep(Interpreter):
         return result
 
     def _disturb(self, value: Any, error: float) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            return self._disturb_parts(value, error)
         if not _holds_numbers(value):
             return value
         moved = value * (1 + self._draw_errors(value) * (error * self._slack * UNIT))
         moved = moved.to(value.dtype)
         return torch.where(moved.isfinite(), moved, value)
 
+    def _disturb_parts(self, value: torch.Tensor, error: float) -> torch.Tensor:
+        """Return complex numbers with errors of both parts, relative to the number's size."""
+        parts = torch.view_as_real(value.resolve_conj())
+        size = torch.where(parts == 0, 0, value.abs()[..., None])
+        moved = parts + size * (self._draw_errors(parts) * (error * self._slack * UNIT))
+        return torch.view_as_complex(torch.where(moved.isfinite(), moved, parts))
+
     def _draw_errors(self, value: torch.Tensor) -> torch.Tensor:
         """Return a number in [-1, 1) for each element, which follows from its bits."""
         bits = value.float().view(torch.int32) ^ self._salts.getrandbits(31)
         for factor in (_FIRST_FACTOR, _SECOND_FACTOR):
             bits.mul_(factor)
-            bits.bitwise_xor_(bits >> 15)
+            bits.bitwise_xor_((bits >> _SHIFT) & _UNSIGNED)
         return bits * 2.0**-31
 
 
@@ -131,6 +151,49 @@ def _keep_exact(noisy: Any, plain: Any, wide: Any) -> Any:
     if not _holds_numbers(noisy):
         return noisy
     return torch.where(plain == wide, plain, noisy)
+
+
+_BY_DIMENSION = frozenset(
+    {"gather", "index_select", "index_add", "index_copy", "index_fill"}
+    | {"scatter", "scatter_add", "scatter_reduce"}
+)
+"""Operators of a tensor, a dimension of it, and indices there."""
+
+_BY_LIST = frozenset({"index", "index_put"})
+"""Operators of a tensor, and a list of indices of its first dimensions."""
+
+
+def _call(node: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the result of an operator; an index that errors carry out of a tensor stays inside."""
+    try:
+        return target(*args, **kwargs)
+    except (IndexError, RuntimeError) as error:
+        return target(*_keep_inside(node, args, error), **kwargs)
+
+
+def _keep_inside(node: Node, args: tuple[Any, ...], error: Exception) -> tuple[Any, ...]:
+    """Return the arguments of an operator with indices that an error has carried out of a tensor.
+
+    Raises:
+        CaptureError: the operator has none, and fails for another reason.
+    """
+    name = node.target.overloadpacket.__name__ if isinstance(node.target, OpOverload) else ""
+    if name in _BY_DIMENSION:
+        x, dim, index = args[:3]
+        return (x, dim, _clamp(index, x.shape[dim] if x.ndim else 1, 0), *args[3:])
+    if name == "embedding":
+        return (args[0], _clamp(args[1], args[0].shape[0], 0), *args[2:])
+    if name in _BY_LIST:
+        pairs = zip(args[1], args[0].shape, strict=False)
+        inside = [index if index is None else _clamp(index, n, -n) for index, n in pairs]
+        return (args[0], inside, *args[2:])
+    message = f"it fails where what it is given is off by rounding errors ({show_error(error)})"
+    line = node.stack_trace or ""
+    raise refusal(f"{message}; keep it away from where it fails", str(node.target), line) from error
+
+
+def _clamp(index: torch.Tensor, size: int, least: int) -> torch.Tensor:
+    return index if index.dtype == torch.bool else index.clamp(least, size - 1)
 
 
 def run_noisily(

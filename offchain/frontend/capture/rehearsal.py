@@ -47,6 +47,13 @@ ATTEMPTS = (2, 4, 8, 16, 32)
 MOVED = 2.0**-4
 """How much weights are moved between steps, relative to each."""
 
+STAY = (0.0, 0.0)
+MOVES = ((-MOVED, MOVED), (-MOVED, 0.0), STAY)
+"""The ranges from which the moves are drawn, the first of which a model's checks of weights pass.
+
+A share stays one that is only made smaller, and what has to add up to 1 is left as it is.
+"""
+
 Tensors = Mapping[str, torch.Tensor]
 
 
@@ -71,12 +78,11 @@ def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]
     run = EagerRun(recipe, get_initial_state(recipe), step_as_user)
     generator = torch.Generator().manual_seed(0)
     for step in range(STEPS):
-        if step:
-            move_weights(recipe.model, generator, MOVED)
-        state, batch = run.get_state(), as_tensors(batches(step))
-        found, drawn = _run_program(draft, executor, state, batch, step)
+        batch = as_tensors(batches(step))
+        state, found, drawn, expected = _run_both(
+            recipe, draft, run, executor, batch, step, generator
+        )
         numbered = {k: v for k, v in drawn.items() if isinstance(k, int)}
-        expected = run.step(batch, numbered)
         nodes = {k: v for k, v in drawn.items() if isinstance(k, str)}
         runs = _compare(draft, step, expected, found, [*state.values(), *batch], nodes)
         if not runs:
@@ -87,6 +93,36 @@ def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]
             raise _leave_open(step, chooser.turned[0])
         name = min(runs, key=_order)
         raise _differ(draft, step, name, expected.get(name, 0 * found[name]), found[name])
+
+
+def _run_both(
+    recipe: Recipe,
+    draft: Draft,
+    run: EagerRun,
+    executor: Executor,
+    batch: Sequence[torch.Tensor],
+    step: int,
+    generator: torch.Generator,
+) -> tuple[Tensors, Tensors, Mapping[int | str, Drawn], Tensors]:
+    """Return a step's state, what a program makes of it and draws, and what torch makes of it.
+
+    Weights that have left the range that the model requires, by being moved, are moved less.
+    """
+    before, drawn_before = run.get_state(), torch.get_rng_state()
+    for move in MOVES if step else (STAY,):
+        run.put_back(before)
+        torch.set_rng_state(drawn_before)
+        move_weights(recipe.model, generator, *move)
+        state = run.get_state()
+        found, drawn = _run_program(draft, executor, state, batch, step)
+        numbered = {k: v for k, v in drawn.items() if isinstance(k, int)}
+        try:
+            return state, found, drawn, run.step(batch, numbered)
+        except Exception:
+            # Beginning where training does, torch raises it in a user's loop, too.
+            if move == STAY or run.is_updating:
+                raise
+    raise AssertionError("the last move is none")
 
 
 def _run_program(

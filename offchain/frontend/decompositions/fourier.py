@@ -25,13 +25,20 @@ def _scale(count: int, normalization: int) -> float:
 
 
 def _make_waves(inputs: int, outputs: int, count: int) -> tuple[Tensor, Tensor]:
-    """Return (inputs, outputs) of cos and sin of 2 pi j k / count, rounded once from float64."""
+    """Return (inputs, outputs) of cos and sin of 2 pi j k / count, rounded once from float64.
+
+    After quarters of a turn they are 0, 1 and -1, as in a fast algorithm.
+    """
     if count > MAX_LENGTH:
         message = f"a Fourier transform of {count} elements; at most {MAX_LENGTH} are written out"
         raise RefusalError(message, "aten._fft_c2c.default")
     places = np.outer(np.arange(inputs), np.arange(outputs)) % count
-    angles = 2 * pi * np.arange(count) / count
-    return _constant(np.cos(angles)[places]), _constant(np.sin(angles)[places])
+    steps = np.arange(count)
+    angles, is_quarter = 2 * pi * steps / count, 4 * steps % count == 0
+    cosines, sines = (
+        np.where(is_quarter, wave.round(), wave) for wave in (np.cos(angles), np.sin(angles))
+    )
+    return _constant(cosines[places]), _constant(sines[places])
 
 
 def _constant(numbers: NDArray[np.float64]) -> Tensor:

@@ -28,6 +28,17 @@ def logit_backward(gradient: Tensor, x: Tensor, eps: float | None = None) -> Ten
     return torch.where(is_inside, gradient / (x.abs() * (1 - x)), outside)
 
 
+def backward_of_nothing(_gradient: Tensor, x: Tensor, *_: Any) -> Any:
+    """Return the gradient of a loss of nothing; by the number of elements torch would divide."""
+    return NotImplemented if x.numel() else torch.zeros_like(x)
+
+
+EMPTY: Mapping[str, Callable[..., Any]] = {
+    f"aten.{name}_loss_backward.default": backward_of_nothing
+    for name in ("mse", "huber", "smooth_l1")
+}
+"""ATen overload -> decomposition of what has no elements."""
+
 LOSSES: Mapping[str, Callable[..., Any]] = {
     "aten.smooth_l1_loss_backward.default": smooth_l1_backward,
     "aten.logit_backward.default": logit_backward,

@@ -87,14 +87,15 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 def find_log_probabilities(self: Any, x: Tensor, target: Tensor) -> Any:
-    """Forward of the adaptive softmax: each cluster takes all rows, and keeps those of its own."""
+    """Forward of the adaptive softmax: each cluster takes all rows, zeros for those of others."""
     rows, classes = (x, target) if target.ndim else (x[None], target[None])
     ends = [0, *self.cutoffs]
     place = torch.where(classes < ends[1], classes, 0)
     chances = torch.where(classes < 0, torch.nan, 0.0)
     for number, (low, high) in enumerate(pairwise(ends[1:])):
         is_here = (classes >= low) & (classes < high)
-        inside = functional.log_softmax(self.tail[number](rows), 1)
+        taken = torch.where(is_here[:, None], rows, 0)
+        inside = functional.log_softmax(self.tail[number](taken), 1)
         chosen = inside.gather(1, (classes - low).clamp(0, high - low - 1)[:, None])[:, 0]
         chances = torch.where(is_here, chosen, chances)
         place = torch.where(is_here, self.shortlist_size + number, place)
@@ -127,12 +128,9 @@ class _AcrossChannels(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, size: int, alpha: float, beta: float, k: float) -> Tensor:
         """Return x over a power of the squares of the channels around each."""
-        count, reach = x.shape[1], int((size - 1) / 2 + 1)
-        places = torch.arange(count)
-        apart = places[None] - places[:, None]
-        is_kept = (places[None] == 0) & (places[:, None] >= reach)  # torch never drops the first
-        is_near = (apart.abs() < reach) | is_kept
-        scale = _sum_channels(is_near, x * x) * (alpha / size) + k
+        side, square = int((size - 1) / 2), x * x
+        never_left = functional.pad(square[:, :1].expand_as(x)[:, side + 1 :], _pad(side + 1, 0))
+        scale = (_sum_channels(square, side, side) + never_left) * (alpha / size) + k
         result = x * scale.pow(-beta)
         ctx.save_for_backward(x, result, scale)
         ctx.settings = size, alpha, beta
@@ -143,15 +141,21 @@ class _AcrossChannels(torch.autograd.Function):
         """Return the gradient as torch sums it: of windows that may lie to one side."""
         x, result, scale = ctx.saved_tensors
         size, alpha, beta = ctx.settings
-        places = torch.arange(x.shape[1])
-        apart = places[None] - places[:, None] + int(size - (size - 1) / 2)
-        sums = _sum_channels((apart >= 0) & (apart < size), gradients[0] * result / scale)
+        before = int(size - (size - 1) / 2)
+        sums = _sum_channels(gradients[0] * result / scale, before, size - 1 - before)
         own = scale.pow(-beta) * gradients[0]
         return own - 2 * alpha * beta / size * x * sums, None, None, None, None
 
 
-def _sum_channels(is_summed: Tensor, x: Tensor) -> Tensor:
-    return (is_summed.float() @ x.flatten(2)).reshape(x.shape)
+def _sum_channels(x: Tensor, before: int, behind: int) -> Tensor:
+    """Return the sums of each channel, some before it and some behind it."""
+    padded = functional.pad(x, _pad(before, behind))
+    return torch.stack([padded[:, k : k + x.shape[1]] for k in range(before + behind + 1)]).sum(0)
+
+
+def _pad(before: int, behind: int) -> tuple[int, ...]:
+    """Return the padding of images by so many channels."""
+    return (0, 0, 0, 0, before, behind)
 
 
 def normalize_across_channels(self: Any, x: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from offchain.frontend.decompositions.fractions import FRACTIONS
 from offchain.frontend.decompositions.gamma import GAMMA
 from offchain.frontend.decompositions.inverse import INVERSE
 from offchain.frontend.decompositions.lists import LISTS
-from offchain.frontend.decompositions.losses import LOSSES
+from offchain.frontend.decompositions.losses import EMPTY, LOSSES
 from offchain.frontend.decompositions.margins import MARGINS
 from offchain.frontend.decompositions.methods import METHODS
 from offchain.frontend.decompositions.packing import PACKING
@@ -72,10 +72,11 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
 EARLY: Mapping[str, Callable[..., Any]] = {
     **EXPERTS,
     **COUNTS,
+    **EMPTY,
     **ZEROS,
 }
 """ATen overload -> decomposition of an operator that torch can't trace: it does not infer the shape
-for our types, or loses the device."""
+for our types, loses the device, or divides by zero."""
 
 
 def find_overload(name: str) -> OpOverload:

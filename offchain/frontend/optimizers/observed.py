@@ -1,32 +1,35 @@
 """Optimizers of users, which are traced as they are: what they keep is state of the program.
 
 An object of `torch.optim.Optimizer` that has no translation makes a few steps on drawn gradients,
-to see what it keeps. Tensors become part of the committed state. Anything else may not change from
-the second step on, since a program has no Python numbers. What is kept only from the first step on
-begins as zeros that nothing reads: the first step is traced apart, and the flag BEGUN chooses.
+to see what it keeps. Tensors become part of the committed state, and so do numbers that change from
+step to step. What there is before the first step is where the state begins. What is kept only from
+then on begins as zeros that nothing reads: the first step is traced apart, and the flag BEGUN
+chooses.
 """
 
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from offchain.errors import UsageError
+from offchain.frontend.optimizers.kept import Kept, Snapshot, list_entries, list_kept
 from offchain.text import show, show_error
 
 BEGUN = "optimizer.has_begun"
 """The flag of the state that says that a first step was made."""
 
-_PROBES = 3
-_GRADIENT = 2.0**-10
-_OWN = frozenset({"state", "param_groups", "defaults"})
+_GRADIENTS = (2.0**-10, 2.0**-10, 1.0, 8.0)
+"""The sizes of the gradients that are drawn, step by step."""
 
-Kept = dict[str, Any]
-"""Name in the state of a program -> what an optimizer keeps under it."""
+_LARGEST = 1 << 62
+"""The largest whole number that a step may begin from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,60 +38,41 @@ class Observed:
 
     Attributes:
         optimizers: the objects.
-        start: tensors by name before the first step.
-        tensors: those that the sample has, by name.
+        start: what the state holds before the first step, by name.
+        tensors: names of the state with the tensors that stand there, at the beginning or in the
+            sample.
+        numbers: names of the state where the optimizers have numbers.
+        begun: what each optimizer keeps before its first step.
         sample: what each optimizer keeps after some steps, by which a later step is traced.
-        is_late: whether anything is kept only from the first step on.
+        is_late: whether the first step differs from later ones.
     """
 
     optimizers: Sequence[torch.optim.Optimizer]
     start: Mapping[str, Tensor]
-    tensors: Mapping[str, Tensor]
-    sample: "Snapshot"
+    tensors: Sequence[tuple[str, Tensor]]
+    numbers: frozenset[str]
+    begun: Snapshot
+    sample: Snapshot
     is_late: bool
-
-
-class Snapshot:
-    """The parameters, states and attributes of optimizers at one time, which can be put back."""
-
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
-        self._optimizers = optimizers
-        self._states = [
-            {key: _copy(kept) for key, kept in optimizer.state.items()} for optimizer in optimizers
-        ]
-        self._groups = [
-            [dict(options) for options in optimizer.param_groups] for optimizer in optimizers
-        ]
-        self._others = [
-            {k: v for k, v in vars(optimizer).items() if k not in _OWN} for optimizer in optimizers
-        ]
-
-    def put_back(self) -> None:
-        """Put all back but the content of tensors, which are the very ones that were kept."""
-        rows = zip(self._optimizers, self._states, self._groups, self._others, strict=True)
-        for optimizer, states, groups, others in rows:
-            optimizer.state.clear()
-            optimizer.state.update({key: _copy(kept) for key, kept in states.items()})
-            for options, before in zip(optimizer.param_groups, groups, strict=True):
-                options.clear()
-                options.update(before)
-            vars(optimizer).update(others)
-
-
-def _copy(kept: Any) -> Any:
-    return dict(kept) if isinstance(kept, dict) else kept
 
 
 _SEEN: WeakKeyDictionary[torch.optim.Optimizer, Observed] = WeakKeyDictionary()
 
 
-def observe(optimizers: Sequence[torch.optim.Optimizer], model: nn.Module) -> Observed:
+def observe(
+    optimizers: Sequence[torch.optim.Optimizer], model: nn.Module, *, anew: bool = False
+) -> Observed:
     """Return what optimizers keep; they and the model are left as they were.
+
+    Args:
+        optimizers: the optimizers.
+        model: the model that they train.
+        anew: whether both may have changed since they were last asked for.
 
     Raises:
         UsageError: a step fails, or keeps what a program can't have.
     """
-    found = _SEEN.get(optimizers[0])
+    found = None if anew else _SEEN.get(optimizers[0])
     if found is None:
         with _borrowed(optimizers, model) as step:
             found = _observe(optimizers, model, step)
@@ -97,41 +81,93 @@ def observe(optimizers: Sequence[torch.optim.Optimizer], model: nn.Module) -> Ob
 
 
 def _observe(
-    optimizers: Sequence[torch.optim.Optimizer], model: nn.Module, step: Callable[[], None]
+    optimizers: Sequence[torch.optim.Optimizer], model: nn.Module, step: Callable[[float], None]
 ) -> Observed:
-    seen = [_copy_tensors(list_kept(optimizers, model))]
-    for _ in range(_PROBES):
-        step()
-        seen.append(_copy_tensors(list_kept(optimizers, model)))
+    begun, at_first = Snapshot(optimizers, model), list_kept(optimizers, model)
+    seen = [_copy(at_first)]
+    for size in _GRADIENTS:
+        step(size)
+        seen.append(_copy(list_kept(optimizers, model)))
     _require_steady(seen[1:])
     kept = list_kept(optimizers, model)
-    tensors = {name: tensor for name, tensor in kept.items() if isinstance(tensor, Tensor)}
-    is_late = any(not isinstance(seen[0].get(name), Tensor) for name in tensors)
-    start = {
-        name: torch.zeros_like(tensor) if is_late else seen[0][name]
-        for name, tensor in tensors.items()
+    numbers = frozenset(it for it in kept if not _has_tensor(kept, it) and _changes(seen[1:], it))
+    forms = _tabulate(seen[1:], numbers)
+    is_late = any(_is_other(seen[0], seen[1], name, numbers) for name in {**seen[0], **seen[1]})
+    start = {name: _get_start(seen[0].get(name), form) for name, form in forms.items()}
+    tensors = [
+        (name, tensors[name])
+        for tensors in (at_first, kept)
+        for name in forms
+        if _has_tensor(tensors, name) and _get_form(tensors[name]) == _get_form(forms[name])
+    ]
+    start |= {BEGUN: torch.zeros((), dtype=torch.bool)} if is_late else {}
+    sample = Snapshot(optimizers, model)
+    return Observed(optimizers, start, tensors, numbers, begun, sample, is_late)
+
+
+def _tabulate(seen: Sequence[Kept], numbers: frozenset[str]) -> dict[str, Tensor]:
+    """Return a tensor of the form that each name of the state has."""
+    last = seen[-1]
+    return {
+        name: last[name]
+        if _has_tensor(last, name)
+        else _as_tensor([kept[name] for kept in seen], name)
+        for name in last
+        if _has_tensor(last, name) or name in numbers
     }
-    begun = {BEGUN: torch.zeros((), dtype=torch.bool)} if is_late else {}
-    return Observed(optimizers, start | begun, tensors, Snapshot(optimizers), is_late)
 
 
-def _copy_tensors(kept: Kept) -> Kept:
-    return {k: v.detach().clone() if isinstance(v, Tensor) else v for k, v in kept.items()}
+def _as_tensor(values: Sequence[Any], name: str) -> Tensor:
+    """Return a tensor of the form that can hold each of some numbers."""
+    if all(isinstance(value, (bool, np.bool_)) for value in values):
+        return torch.zeros((), dtype=torch.bool)
+    if all(isinstance(value, (int, np.integer)) for value in values):
+        if any(abs(value) > _LARGEST for value in values):
+            raise UsageError(
+                f"{name}: {show(values[-1])} is too large a number; keep a smaller one"
+            )
+        return torch.zeros((), dtype=torch.int64)
+    return torch.zeros((), dtype=torch.float32)
+
+
+def _get_start(value: Any, form: Tensor) -> Tensor:
+    """Return what stands in the state before the first step: zeros for what is not there yet."""
+    if isinstance(value, Tensor) and _get_form(value) == _get_form(form):
+        return value
+    if not form.ndim and not isinstance(value, Tensor) and _is_number(value):
+        return torch.full((), value, dtype=form.dtype)
+    return torch.zeros_like(form)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.number))
+
+
+def _copy(kept: Kept) -> Kept:
+    return {
+        k: v.detach().clone() if isinstance(v, Tensor) else v.copy() if _is_open(v) else v
+        for k, v in kept.items()
+    }
+
+
+def _is_open(value: Any) -> bool:
+    """Return whether a value that is no tensor may change where it is."""
+    return isinstance(value, (np.ndarray, set))
 
 
 @contextmanager
 def _borrowed(
     optimizers: Sequence[torch.optim.Optimizer], model: nn.Module
-) -> Iterator[Callable[[], None]]:
+) -> Iterator[Callable[[float], None]]:
     """Give a function that makes a step on drawn gradients; all is as it was in the end."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     contents = [(p, p.detach().clone(), p.grad) for p in parameters]
-    before, generator = Snapshot(optimizers), torch.Generator().manual_seed(0)
+    before, generator = Snapshot(optimizers, model), torch.Generator().manual_seed(0)
 
-    def step() -> None:
+    def step(size: float) -> None:
         for parameter in parameters:
             drawn = torch.randn(parameter.shape, generator=generator)
-            parameter.grad = (drawn * _GRADIENT).to(parameter.dtype)
+            parameter.grad = (drawn * size).to(parameter.dtype)
         for optimizer in optimizers:
             try:
                 optimizer.step()
@@ -141,20 +177,33 @@ def _borrowed(
                     f"{show_error(error)}"
                 ) from error
 
-    states = [
-        tensor for it in optimizers for tensor in _list_tensors(it.state) if tensor is not None
-    ]
-    values = [tensor.detach().clone() for tensor in states]
+    entries = list_entries(optimizers, model)
+    values = [(it.value, _copy({"": it.value})[""]) for it in entries]
+    generators = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002 - the user's code may draw from it
     try:
         yield step
     finally:
+        torch.set_rng_state(generators[0])
+        random.setstate(generators[1])
+        np.random.set_state(generators[2])  # noqa: NPY002 - likewise
         before.put_back()
         with torch.no_grad():
-            for tensor, content in zip(states, values, strict=True):
-                tensor.copy_(content)
+            for value, content in values:
+                _restore(value, content)
             for parameter, content, gradient in contents:
                 parameter.copy_(content)
                 parameter.grad = gradient
+
+
+def _restore(value: Any, content: Any) -> None:
+    """Put the content of a tensor, an array or a set back."""
+    if isinstance(value, Tensor):
+        value.detach().copy_(content)
+    elif isinstance(value, np.ndarray):
+        value[...] = content
+    elif isinstance(value, set):
+        value.clear()
+        value.update(content)
 
 
 def run_steps(optimizers: Sequence[torch.optim.Optimizer]) -> None:
@@ -168,54 +217,54 @@ def name_class(optimizer: torch.optim.Optimizer) -> str:
     return f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
 
 
-def _list_tensors(state: Mapping[Any, Any]) -> Iterator[Tensor]:
-    for kept in state.values():
-        values = kept.values() if isinstance(kept, dict) else [kept]
-        yield from (value for value in values if isinstance(value, Tensor))
-
-
-def list_kept(optimizers: Sequence[torch.optim.Optimizer], model: nn.Module) -> Kept:
-    """Return all that optimizers keep, by the names that it has in a program's state."""
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    found: Kept = {}
-    for index, optimizer in enumerate(optimizers):
-        shared = f"optimizer.{index}" if len(optimizers) > 1 else "optimizer"
-        for key, kept in optimizer.state.items():
-            name = names.get(id(key))
-            place = f"optimizer.{name}" if name is not None else f"{shared}.{_name_key(key)}"
-            entries = kept.items() if isinstance(kept, dict) else [("", kept)]
-            found |= {f"{place}.{entry}".rstrip("."): value for entry, value in entries}
-        for number, options in enumerate(optimizer.param_groups):
-            others = {k: v for k, v in options.items() if k != "params"}
-            found |= {f"{shared}.group{number}.{k}": v for k, v in others.items() if _is_kept(v)}
-        attributes = {k: v for k, v in vars(optimizer).items() if k not in _OWN}
-        found |= {f"{shared}.{k}": v for k, v in attributes.items() if _is_kept(v)}
-    return found
-
-
 def read_kept(observed: Observed, model: nn.Module) -> dict[str, Tensor]:
-    """Return copies of the tensors that optimizers keep after a step, by their names."""
+    """Return copies of what optimizers keep after a step, by their names, as a program has it.
+
+    What belongs to a parameter without a gradient is not there, and begins as it was.
+    """
     kept = list_kept(observed.optimizers, model)
-    found = {name: kept[name] for name in observed.tensors if isinstance(kept.get(name), Tensor)}
-    begun = {BEGUN: torch.ones((), dtype=torch.bool)} if observed.is_late else {}
-    return _copy_tensors(found) | begun
+    found = {}
+    for name, start in observed.start.items():
+        value = kept.get(name)
+        is_tensor = isinstance(value, Tensor)
+        found[name] = value.detach().clone() if is_tensor else _get_start(value, start)
+        if value is None:
+            found[name] = start.clone()
+    return found | ({BEGUN: torch.ones((), dtype=torch.bool)} if observed.is_late else {})
 
 
-def _name_key(key: Any) -> str:
-    return key if isinstance(key, str) else type(key).__name__
-
-
-def _is_kept(value: Any) -> bool:
-    """Return whether an option or attribute is a number, which a step may change."""
-    return isinstance(value, (int, float, Tensor))
+def _has_tensor(kept: Kept, name: str) -> bool:
+    return isinstance(kept.get(name), Tensor)
 
 
 def _get_form(value: Any) -> Any:
     return (value.shape, value.dtype) if isinstance(value, Tensor) else None
 
 
+def _is_equal(a: Any, b: Any) -> bool:
+    """Return whether two values that are no tensors are equal."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return type(a) is type(b) and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    return bool(a is b or a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
+
+
+def _changes(seen: Sequence[Kept], name: str) -> bool:
+    """Return whether a value that is no tensor changes from one step to another."""
+    return any(not _is_equal(seen[0].get(name), kept.get(name)) for kept in seen[1:])
+
+
+def _is_other(before: Kept, after: Kept, name: str, numbers: frozenset[str]) -> bool:
+    """Return whether the first step makes something else of what is kept under a name."""
+    a, b = before.get(name), after.get(name)
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return _get_form(a) != _get_form(b)
+    if name in numbers:
+        return not _is_number(a)
+    return (name in before) != (name in after) or not _is_equal(a, b)
+
+
 def _require_steady(seen: Sequence[Kept]) -> None:
-    """Refuse what changes from step to step and is no tensor, or changes its form."""
+    """Refuse what changes from step to step and is no tensor or number, or changes its form."""
     first, *others = seen
     for other in others:
         for name in [*first, *(name for name in other if name not in first)]:
@@ -225,10 +274,8 @@ def _require_steady(seen: Sequence[Kept]) -> None:
                     raise UsageError(
                         f"{name}: a step changes its shape or its type; keep it as it is"
                     )
-            elif isinstance(a, (list, dict, set)) or isinstance(b, (list, dict, set)):
-                raise UsageError(f"{name}: it is a {type(b).__name__}; keep tensors only")
-            elif a is not b and a != b:
+            elif not _is_equal(a, b) and not (_is_number(a) and _is_number(b)):
                 raise UsageError(
-                    f"{name}: a step changes it from {show(a)} to {show(b)}, and a program has no "
-                    "Python numbers; keep it as a tensor, and compute with it as one"
+                    f"{name}: a step changes it from {show(a)} to {show(b)}; keep what changes as "
+                    "a tensor or a number"
                 )

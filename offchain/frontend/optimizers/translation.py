@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn, optim
@@ -187,11 +188,13 @@ class Translation:
         make: makes our optimizer of a group's options.
         moments: name of a moment of ours -> the key of what torch keeps for a parameter.
         varying: options that may change from update to update.
+        decides: whether torch's step decides by the number of steps, so that it can't be traced.
     """
 
     make: Callable[[_Reader], Optimizer]
     moments: Mapping[str, str]
     varying: frozenset[str] = frozenset({"lr"})
+    decides: bool = False
 
 
 _ADAM = {
@@ -207,7 +210,7 @@ TRANSLATIONS: Mapping[type[torch.optim.Optimizer], Translation] = {
     optim.Adam: Translation(_adam, _ADAM, _OF_ADAM),
     optim.AdamW: Translation(lambda get: _adam(get, is_decoupled=True), _ADAM, _OF_ADAM),
     optim.NAdam: Translation(_nadam, _ADAM, _OF_ADAM),
-    optim.RAdam: Translation(_radam, _ADAM, _OF_ADAM),
+    optim.RAdam: Translation(_radam, _ADAM, _OF_ADAM, decides=True),
     optim.Adamax: Translation(_adamax, {"first_moment": "exp_avg", "largest": "exp_inf"}, _OF_ADAM),
     optim.RMSprop: Translation(
         _rmsprop, {"square": "square_avg", "mean": "grad_avg", "momentum": "momentum_buffer"}
@@ -215,13 +218,18 @@ TRANSLATIONS: Mapping[type[torch.optim.Optimizer], Translation] = {
     optim.Adagrad: Translation(_adagrad, {"sum": "sum"}),
     optim.Adadelta: Translation(_adadelta, {"square": "square_avg", "step_square": "acc_delta"}),
     optim.Adafactor: Translation(
-        _adafactor, {"rows": "row_var", "columns": "col_var", "second_moment": "variance"}
+        _adafactor,
+        {"rows": "row_var", "columns": "col_var", "second_moment": "variance"},
+        decides=True,
     ),
     optim.Rprop: Translation(_rprop, {"before": "prev", "step": "step_size"}, frozenset()),
-    optim.ASGD: Translation(_asgd, {"average": "ax"}, frozenset()),
+    optim.ASGD: Translation(_asgd, {"average": "ax"}, frozenset(), decides=True),
     optim.Muon: Translation(_muon, {"momentum": "momentum_buffer"}),
 }
 """Class of torch -> its translation."""
+
+_CONTINUED: WeakSet[torch.optim.Optimizer] = WeakSet()
+"""Optimizers that had made steps when they were last captured."""
 
 _OF_TORCH = Path(torch.__file__).parent
 _DEPRECATION = "typing_extensions"
@@ -229,8 +237,8 @@ _DEPRECATION = "typing_extensions"
 
 
 def is_recognised(optimizer: torch.optim.Optimizer) -> bool:
-    """Return whether an object is of one of torch's classes, and steps as torch wrote it."""
-    if type(optimizer) not in TRANSLATIONS or _has_hooks(optimizer):
+    """Return whether an object is of one of torch's classes, new, and steps as torch wrote it."""
+    if type(optimizer) not in TRANSLATIONS or optimizer in _CONTINUED or _has_hooks(optimizer):
         return False
     own = any(callable(it) and not _is_tracked(it) for it in vars(optimizer).values())
     methods = (value for kind in type(optimizer).__mro__[:-1] for value in vars(kind).values())
@@ -323,12 +331,22 @@ def _check_changes(kind: type[torch.optim.Optimizer], changed: Options) -> None:
             raise UsageError(f"{kind.__name__}: {said}{advice}")
 
 
-def require_new(optimizer: torch.optim.Optimizer) -> None:
-    """Refuse an optimizer (`UsageError`) that has made steps, which no start would know."""
+def mark_continued(optimizer: torch.optim.Optimizer) -> None:
+    """Note whether an optimizer has made steps, from which a translation could not begin.
+
+    It is no longer recognised then, but traced as it is, from what it keeps.
+
+    Raises:
+        UsageError: it has, and can't be traced.
+    """
+    _CONTINUED.discard(optimizer)
+    translation = TRANSLATIONS.get(type(optimizer))
     # Some classes keep zeros from the beginning, a count of steps among them.
-    if any(float(kept.get("step", 1)) for kept in optimizer.state.values()):
-        name = type(optimizer).__name__
-        raise UsageError(f"{name}: the optimizer has made steps already; give a new one")
+    if translation and any(float(it.get("step", 1)) for it in optimizer.state.values()):
+        if translation.decides and is_recognised(optimizer):
+            name = type(optimizer).__name__
+            raise UsageError(f"{name}: the optimizer has made steps already; give a new one")
+        _CONTINUED.add(optimizer)
 
 
 def _translate_group(kind: type[torch.optim.Optimizer], options: Options) -> Optimizer:

@@ -1,0 +1,213 @@
+"""What optimizers of users keep: every entry of their states, groups, attributes and closures.
+
+An entry is a place in a dictionary, a list, the attributes of an object or a closure. What an
+optimizer refers to is followed through all of these, and through optimizers that it has inside; the
+model itself is not followed.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from functools import partial
+from inspect import unwrap
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from offchain.frontend.routes import get_memory, is_within
+
+Kept = dict[str, Any]
+"""Name in the state of a program -> what an optimizer keeps under it."""
+
+ROOT = "optimizer"
+"""What the names of entries begin with."""
+
+MEMBERS = "params"
+"""The option of a group that has its parameters."""
+
+_OF_TORCH = frozenset({"state", "param_groups", "defaults", "_opt_called"})
+"""Attributes of an optimizer that are no entries of its own."""
+
+_SEQUENCES = (list, tuple, deque)
+_WRITABLE = (MutableMapping, list, deque, CellType)
+_LEAVES = (bool, int, float, str, bytes, type(None), np.number, np.ndarray, set, Tensor)
+_CLOSED = (ModuleType, type, BuiltinFunctionType)
+"""What has no entries that belong to an optimizer."""
+
+
+class Entry(NamedTuple):
+    """A place where an optimizer keeps something.
+
+    Attributes:
+        name: the name that it has in a program's state.
+        container: what it is an entry of.
+        key: the key, index or None by which it is found there.
+        value: what is there now.
+    """
+
+    name: str
+    container: Any
+    key: Any
+    value: Any
+
+    def write(self, value: Any) -> None:
+        """Put something else there."""
+        if isinstance(self.container, CellType):
+            self.container.cell_contents = value
+        else:
+            self.container[self.key] = value
+
+
+class Snapshot:
+    """The entries of optimizers at one time, which can be put back.
+
+    The content of tensors is not recorded: what comes back are the very tensors that were kept.
+    """
+
+    def __init__(self, optimizers: Sequence[Optimizer], model: nn.Module) -> None:
+        own = [part for it in optimizers for part in (it.state, vars(it), *it.param_groups)]
+        others = [part for it in _walk(optimizers, model) for part in (it.container, it.value)]
+        found = {id(it): it for it in (*own, *others) if isinstance(it, _WRITABLE)}
+        self._contents = [(it, _read(it)) for it in found.values()]
+
+    def put_back(self) -> None:
+        """Put all entries back."""
+        for container, content in self._contents:
+            if isinstance(container, CellType):
+                for value in content:
+                    container.cell_contents = value
+                continue
+            container.clear()
+            if isinstance(container, MutableMapping):
+                container.update(content)
+            else:
+                container.extend(content)
+
+
+def _read(container: Any) -> Any:
+    return [*_open(container)] if isinstance(container, CellType) else container.copy()
+
+
+def list_entries(optimizers: Sequence[Optimizer], model: nn.Module) -> list[Entry]:
+    """Return the entries that are numbers, texts or tensors, but for those of the model's tensors.
+
+    A tensor that lies in the memory of another entry's has no entry of its own.
+    """
+    found = {(id(it.container), it.key): it for it in reversed([*_walk(optimizers, model)])}
+    leaves = [it for it in reversed(found.values()) if isinstance(it.value, _LEAVES)]
+    known = [*model.parameters(), *model.buffers()]
+    tensors = sorted((it for it in leaves if _is_tensor(it)), key=lambda it: -it.value.numel())
+    own: set[int] = set()
+    for entry in tensors:
+        if not any(_lies_in(entry.value, tensor) for tensor in known):
+            known.append(entry.value)
+            own.add(id(entry))
+    return [it for it in leaves if not _is_tensor(it) or id(it) in own]
+
+
+def _is_tensor(entry: Entry) -> bool:
+    return isinstance(entry.value, Tensor)
+
+
+def _lies_in(inner: Tensor, outer: Tensor) -> bool:
+    return inner is outer or (
+        bool(inner.numel()) and get_memory(inner) == get_memory(outer) and is_within(inner, outer)
+    )
+
+
+def list_kept(optimizers: Sequence[Optimizer], model: nn.Module) -> Kept:
+    """Return all that optimizers keep, by the names that it has in a program's state."""
+    return {entry.name: entry.value for entry in list_entries(optimizers, model)}
+
+
+def list_groups(optimizers: Sequence[Optimizer], model: nn.Module) -> list[dict[str, Any]]:
+    """Return the groups of optimizers, and of those that they have inside."""
+    inside = [it.value for it in _walk(optimizers, model) if isinstance(it.value, Optimizer)]
+    found = {id(group): group for it in (*optimizers, *inside) for group in it.param_groups}
+    return list(found.values())
+
+
+def _walk(optimizers: Sequence[Optimizer], model: nn.Module) -> Iterator[Entry]:
+    """Yield the entries of all that optimizers reach; a name that is taken gets a number."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    seen = {id(module) for module in model.modules()}
+    used: dict[str, int] = {}
+    pending: deque[tuple[str, Any]] = deque()
+    for index, optimizer in enumerate(optimizers):
+        pending.append((f"{ROOT}.{index}" if len(optimizers) > 1 else ROOT, optimizer))
+    tops = {id(optimizer) for optimizer in optimizers}
+    while pending:
+        path, found = pending.popleft()
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        for place, container, key, value in _list_parts(found):
+            name = f"{path}.{_name(key if place is None else place, names)}".rstrip(".")
+            if place is None and isinstance(found, Optimizer) and id(found) in tops:
+                name = f"{ROOT}.{names[id(key)]}" if id(key) in names else name
+            if isinstance(value, _LEAVES):
+                used[name] = used.get(name, 0) + 1
+                name = name if used[name] == 1 else f"{name}.{used[name]}"
+            elif not isinstance(value, _CLOSED) and not _is_of_library(value):
+                pending.append((name, value))
+            yield Entry(name, container, key, value)
+
+
+def _list_parts(found: Any) -> Iterator[tuple[str | None, Any, Any, Any]]:
+    """Yield the entries of one object: their names, or None for the key, and what `Entry` has."""
+    if isinstance(found, Optimizer):
+        yield from ((None, found.state, key, value) for key, value in found.state.items())
+        for number, group in enumerate(found.param_groups):
+            yield from (
+                (f"group{number}.{k}", group, k, v) for k, v in group.items() if k != MEMBERS
+            )
+        others = {k: v for k, v in vars(found).items() if k not in _OF_TORCH}
+        yield from ((None, vars(found), key, value) for key, value in others.items())
+        yield from (("", (), None, function) for function in list_functions(found))
+    elif isinstance(found, Mapping):
+        yield from ((None, found, key, value) for key, value in found.items())
+    elif isinstance(found, _SEQUENCES):
+        yield from ((None, found, k, value) for k, value in enumerate(found))
+    elif isinstance(found, CellType):
+        yield from (("", found, None, value) for value in _open(found))
+    elif isinstance(found, FunctionType):
+        cells = zip(found.__code__.co_freevars, found.__closure__ or (), strict=True)
+        yield from ((name, (), None, cell) for name, cell in cells)
+    elif isinstance(found, (MethodType, partial)):
+        parts = ("__self__", "__func__", "func", "args", "keywords")
+        yield from (("", (), None, getattr(found, it)) for it in parts if hasattr(found, it))
+    elif isinstance(getattr(found, "__dict__", None), dict):
+        yield from ((None, found.__dict__, key, value) for key, value in found.__dict__.items())
+
+
+def list_functions(optimizer: Optimizer) -> list[FunctionType]:
+    """Return the functions of an optimizer's class and of its bases, but for torch's."""
+    kinds = [kind for kind in type(optimizer).__mro__ if not kind.__module__.startswith("torch.")]
+    values = [value for kind in kinds for value in vars(kind).values()]
+    found = [unwrap(getattr(value, "__func__", value)) for value in values if callable(value)]
+    return [it for it in found if isinstance(it, FunctionType)]
+
+
+def _open(cell: CellType) -> Iterator[Any]:
+    """Yield what a cell holds, unless it is empty."""
+    try:
+        yield cell.cell_contents
+    except ValueError:
+        return
+
+
+def _is_of_library(found: Any) -> bool:
+    """Return whether an object is of a class of Python's own library: a thread, a logger."""
+    is_followed = isinstance(found, (Mapping, *_SEQUENCES, CellType, FunctionType, MethodType))
+    is_known = type(found).__module__.partition(".")[0] in sys.stdlib_module_names
+    return is_known and not is_followed and not isinstance(found, partial)
+
+
+def _name(key: Any, names: Mapping[int, str]) -> str:
+    """Return a key as a part of a name: a parameter's is its own."""
+    if id(key) in names:
+        return names[id(key)]
+    return str(key) if isinstance(key, (str, int)) else type(key).__name__
