@@ -75,12 +75,15 @@ class Positions(Selection):
             name = func.__name__.strip("_")
             if name == "getitem" and isinstance(rest[0], tuple) and len(rest[0]) == 2:
                 first, column = rest[0]
-                if first == slice(None) and isinstance(column, int):
+                is_whole = isinstance(first, slice) and first == slice(None)
+                if is_whole and isinstance(column, int):
                     return own.columns[column]
-            if name == "t" or (name == "unbind" and rest in ([1], [-1])):
+            is_last = len(rest) == 1 and isinstance(rest[0], int) and rest[0] in (1, -1)
+            if name == "t" or (name == "unbind" and is_last):
                 return own.columns
-            is_flat = name in ("squeeze", "view", "reshape") and rest in ([1], [-1], [(-1,)])
-            if len(own.columns) == 1 and (is_flat or (name == "flatten" and not rest)):
+            is_flat = name in ("view", "reshape") and rest == [-1]
+            is_flat = is_flat or (name == "squeeze" and is_last) or (name, rest) == ("flatten", [])
+            if len(own.columns) == 1 and is_flat:
                 return own.columns[0]
         return super().__torch_function__(func, types, args, kwargs)
 
@@ -114,16 +117,16 @@ class Raised(Selection):
     ) -> Any:
         """Return what is selected, where a function takes the first axis away."""
         del types
-        own, *rest = args
-        name = func.__name__.strip("_")
-        if isinstance(own, Raised) and not kwargs:
-            row = (-1, *own.rows.shape[1:])
-            is_flat = name in ("view", "reshape") and (*rest,) in (row, (row,))
-            if is_flat or (name, rest) in (("squeeze", [0]), ("getitem", [0])):
-                return own.replace(own.rows)
-        found = next(it for it in (own, *rest) if isinstance(it, Raised))
-        found.refuse(f"{name} of x[None]")
-        return None
+        own = next(it for it in args if isinstance(it, Raised))
+        name, rest = func.__name__.strip("_"), [*args[1:]]
+        row = [-1, *own.rows.shape[1:]]
+        sizes = [*rest[0]] if len(rest) == 1 and isinstance(rest[0], tuple) else rest
+        is_known = args[0] is own and all(isinstance(size, int) for size in sizes)
+        is_flat = is_known and name in ("view", "reshape") and sizes == row
+        is_first = is_known and name in ("squeeze", "getitem") and sizes == [0]
+        if kwargs or not (is_flat or is_first):
+            own.refuse(f"{name} of x[None]")
+        return own.replace(own.rows)
 
 
 def _loop(places: Selection, frame: FrameType, make: Callable[[int], Tensor]) -> Any:

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_leaves
 
 from offchain.frontend.coordinates import (
+    Coordinates,
     Positions,
     Raised,
     add,
@@ -142,7 +143,7 @@ class Selecting(TorchFunctionMode):
             refuse("indexing (in this order)")
         found = read(x, heads, refuse)
         if tail:
-            found = found[(slice(None), *tail)]
+            found = found.pick(tail)
         return Raised(found.rows, found.mask, found.lead, refuse) if is_raised else found
 
     def _split(self, index: Any, origin: str) -> tuple[list[Selection], tuple[Any, ...]]:
@@ -154,7 +155,7 @@ class Selecting(TorchFunctionMode):
             heads += [part] if isinstance(part, Selection) else self._locate(part, origin)
         return heads, tuple(parts)
 
-    def _locate(self, x: Tensor, origin: str) -> tuple[Selection, ...]:
+    def _locate(self, x: Tensor, origin: str) -> tuple[Coordinates, ...]:
         """Return the coordinates of what is not zero."""
         mask = self._find(x if x.dtype is torch.bool else x != 0)
         return tuple(list_coordinates(mask, partial(self._refuse, origin)))

@@ -235,7 +235,7 @@ class Selection:
         given = [other for other in tree_leaves(values) if isinstance(other, Selection)]
         if any(other.mask is not self.mask for other in given):
             self.refuse(f"{name} (with what another mask selects)")
-        lead = tuple(torch.broadcast_shapes(*(other.lead for other in given)))
+        lead = tuple(torch.broadcast_shapes(*(it.lead for it in given)))  # type: ignore[no-untyped-call]  # torch's is untyped
         return tree_map_only(Selection, lambda s: s.lay_out(lead).rows, values), lead
 
     def map(self, name: str, func: Any, args: Any, options: Any) -> Any:
@@ -279,6 +279,11 @@ class Selection:
         return [
             d % max(self.rows.ndim, 1) for d in (dim if isinstance(dim, (list, tuple)) else [dim])
         ]
+
+    def pick(self, parts: tuple[Any, ...]) -> "Selection":
+        """Return parts of the rows, by an index of the axes behind the first."""
+        found: Selection = _pick(self, torch.Tensor.__getitem__, (self, (slice(None), *parts)), {})
+        return found
 
     def answer(self, name: str, frame: FrameType) -> Any:
         """Return what Python asks for where it asks to leave out code; refuse it elsewhere."""
