@@ -58,6 +58,6 @@ def _list_smaller_moves(move: Move) -> Iterator[Move]:
             tried = ("at once",)
         elif value in ("spread", "never"):
             tried = ("block",)
-        for each in dict.fromkeys(tried):
-            if each != value:
+        for k, each in enumerate(tried):
+            if each != value and each not in tried[:k]:  # lists have no hash
                 yield Move(move.family, {**move.params, name: each})

@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
 from offchain.frontend.recipe import TrainingRecipe
+from tests.corpus.practice import train
 from tests.corpus.practice_batches import labelled
 
 DATA = labelled((6, 5), 3)
@@ -64,7 +65,7 @@ class Draw:
     """
 
     def __init__(self, seed: int) -> None:
-        self._rng = Random(seed)  # noqa: S311 - no secret
+        self._rng = Random(seed)
         self.kept, self.count = self._pick(KEPT), self._pick(COUNTS)
         self.moment, self.square = self._pick(MOMENTS), self._pick(SQUARES)
         self.correction = self._pick(CORRECTIONS) if self.count != "none" else "none"
@@ -72,6 +73,7 @@ class Draw:
         self.direction, self.write = self._pick(DIRECTIONS), self._pick(WRITES)
         self.rate, self.extra = self._pick(RATES), self._pick(EXTRAS)
         self.guard = self._pick(("decorator", "with", "data"))
+        self.groups, self.earlier = self._pick(("one", "two")), self._pick(("no", "no", "yes"))
         if self.rate == "warm" and self.count == "none":
             self.count = "group"
 
@@ -84,28 +86,24 @@ class Draw:
 
     def _list_slots(self) -> dict[str, str]:
         """Return what is kept for a parameter, by name, with what it begins as."""
-        slots = {}
-        if self.moment != "none":
-            slots["m"] = "torch.zeros_like(p)"
-        if self.moment == "two":
-            slots["m2"] = "torch.zeros_like(p)"
-        if self.square == "rows":
-            slots["r"] = "torch.zeros(p.shape[:-1] + (1,) if p.ndim > 1 else p.shape)"
-        elif self.square == "norm":
-            slots["v"] = "torch.zeros(())"
-        elif self.square != "none":
-            slots["v"] = "torch.zeros_like(p)"
-        if self.square == "largest":
-            slots["top"] = "torch.full_like(p, 1e-8)"
-        if self.count == "tensor":
-            slots["step"] = "torch.zeros(())"
-        if self.count == "state":
-            slots["step"] = "0"
-        if self.extra in ("slow", "average", "every second"):
-            slots["slow"] = "p.detach().clone()"
-        if self.extra == "previous":
-            slots["old"] = "torch.zeros_like(p)"
-        return slots
+        zeros, copied = "torch.zeros_like(p)", "p.detach().clone()"
+        rows = "torch.zeros(p.shape[:-1] + (1,) if p.ndim > 1 else p.shape)"
+        moments: dict[str, dict[str, str]] = {"none": {}, "two": {"m": zeros, "m2": zeros}}
+        squares = {
+            "none": {},
+            "rows": {"r": rows},
+            "norm": {"v": "torch.zeros(())"},
+            "largest": {"v": zeros, "top": "torch.full_like(p, 1e-8)"},
+        }
+        counts = {"tensor": {"step": "torch.zeros(())"}, "state": {"step": "0"}}
+        slow = {"slow": copied}
+        extras = {"slow": slow, "average": slow, "every second": slow, "previous": {"old": zeros}}
+        return {
+            **moments.get(self.moment, {"m": zeros}),
+            **squares.get(self.square, {"v": zeros}),
+            **counts.get(self.count, {}),
+            **extras.get(self.extra, {}),
+        }
 
     def make_source(self) -> str:
         """Return the source of a function that makes the optimizer of parameters."""
@@ -113,12 +111,19 @@ class Draw:
         lines = ["def make(params, lr=0.05, b1=0.9, b2=0.97, wd=0.01, eps=1e-6):"]
         lines += ["    params = list(params)", "    closed = {}", "    class Drawn(Optimizer):"]
         lines += [indent(part, " " * 8) for part in (self._make_init(begin), self._make_find())]
-        lines += [indent(self._make_step(begin), " " * 8), "    return Drawn(params)"]
+        lines += [indent(self._make_step(begin), " " * 8), *self._make_groups()]
         return "\n".join(lines) + "\n"
+
+    def _make_groups(self) -> list[str]:
+        if self.groups == "one":
+            return ["    return Drawn(params)"]
+        first, second = "'params': params[::2], 'wd': 0.0", "'params': params[1::2], 'lr': 0.01"
+        return [f"    return Drawn([{{{first}}}, {{{second}}}])"]
 
     def _make_init(self, begin: Sequence[str]) -> str:
         options = "dict(lr=lr, betas=(b1, b2), wd=wd, eps=eps, k=0, d=0.5, top=0.1)"
         lines = ["def __init__(self, given):", f"    super().__init__(given, {options})"]
+        lines += ["    given = [p for group in self.param_groups for p in group['params']]"]
         lines += ["    self.k = 0", "    self.steps = [0 for p in given]"]
         lines += ["    self.rate = torch.tensor(lr)", "    self.estimate = torch.tensor(0.3)"]
         lines += ["    self.inside, self.keeper, self.parts = {}, Keeper(), [{} for p in given]"]
@@ -142,7 +147,7 @@ class Draw:
         return f"def find(self, p, index):\n    return {found}"
 
     def _make_step(self, begin: Sequence[str]) -> str:
-        body = ["number = -1", *self._count_once()]
+        body = ["number, every = -1, []", *self._count_once()]
         body += ["for group in self.param_groups:", *self._indent(self._make_group(begin))]
         body += self._change_rates()
         head = "def step(self, closure=None):"
@@ -172,6 +177,7 @@ class Draw:
         if self.rate in ("largest", "item"):
             lines.append("lr = lr * group['d']")
         lines.append("active = [p for p in group['params'] if p.grad is not None]")
+        lines.append("every += active")
         if self.clip == "of all":
             lines.append("torch.nn.utils.clip_grad_norm_(active, 0.5)")
         lines.append("lists = ([], [], [])")
@@ -348,12 +354,12 @@ class Draw:
                 "    group['d'] = max(group['d'], group['d'] * 1.05)",
             ],
             "estimate": [
-                "total = sum((p.grad * p).sum() for p in active)",
+                "total = sum((p.grad * p).sum() for p in every)",
                 "self.estimate = torch.maximum(self.estimate, total * 0.5)",
             ],
             "in a tensor": ["self.rate.mul_(0.95)"],
             "item": [
-                "size = torch.stack([p.grad.abs().mean() for p in active]).mean().item()",
+                "size = torch.stack([p.grad.abs().mean() for p in every]).mean().item()",
                 "for group in self.param_groups:",
                 "    group['d'] = max(group['d'], size * 10)",
             ],
@@ -372,11 +378,12 @@ def make_optimizer(seed: int) -> Callable[[Any], torch.optim.Optimizer]:
 
 
 def make_recipe(seed: int) -> TrainingRecipe:
-    """Return a recipe that trains with a drawn optimizer."""
+    """Return a recipe that trains with a drawn optimizer, which may have made steps."""
     model = Network()
-    return TrainingRecipe(
-        model,
-        lambda m, x, y: F.cross_entropy(m(x), y),
-        make_optimizer(seed)(p for p in model.parameters() if p.requires_grad),
-        DATA,
-    )
+    optimizer = make_optimizer(seed)(p for p in model.parameters() if p.requires_grad)
+    recipe = TrainingRecipe(model, lambda m, x, y: F.cross_entropy(m(x), y), optimizer, DATA)
+    if Draw(seed).earlier == "yes":
+        for step in (100, 101):
+            train(recipe, step)
+        optimizer.zero_grad()
+    return recipe

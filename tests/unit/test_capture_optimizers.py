@@ -1,5 +1,7 @@
 """Optimizers of users: what trains a model in torch trains it in the program, or is refused."""
 
+import copy
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -11,6 +13,7 @@ from torch import nn
 from offchain.errors import CaptureError, UsageError
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
+from offchain.frontend.optimizers.kept import list_kept
 from offchain.frontend.optimizers.translation import TRANSLATIONS, Translation
 from offchain.frontend.recipe import TrainingRecipe
 
@@ -116,6 +119,59 @@ class Muon(Stranger):
         p.add_(x.reshape(p.shape), alpha=-rate / 5 * max(1, p.size(-2) / p.size(-1)) ** 0.5)
 
 
+class Begun(Stranger):
+    """State from the beginning, in lists of its own and among that of later steps."""
+
+    def __init__(self, params: Any) -> None:
+        super().__init__(params)
+        self.begun = [torch.full_like(p, 0.5) for p in self.param_groups[0]["params"]]
+        for p in self.param_groups[0]["params"]:
+            self.state[p]["mean"] = torch.full_like(p, 0.01)
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+        size = self.begun[[q is p for q in self.param_groups[0]["params"]].index(True)]
+        if "late" not in kept:
+            kept["late"] = p.grad.clone()
+        kept["mean"].lerp_(p.grad + kept["late"], 0.1)
+        p.sub_(kept["mean"] * rate * size)
+        size.mul_(0.9)
+
+
+class Corrected(Stranger):
+    """Adam with a count of Python's, and a rate that warms up and falls."""
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+        if not kept:
+            kept.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
+        before = kept["step"]
+        kept["step"] += 1
+        kept["m"].mul_(0.9).add_(p.grad, alpha=0.1)
+        kept["v"].mul_(0.99).addcmul_(p.grad, p.grad, value=0.01)
+        size = rate / 5 * min(1.0, (before + 1) / 3) / (1 - 0.9 ** kept["step"])
+        root = (kept["v"].sqrt() / math.sqrt(1 - 0.99 ** kept["step"])).add_(1e-6)
+        p.addcdiv_(kept["m"], root, value=-size)
+        self.param_groups[0]["lr"] *= 0.99
+
+
+class Ahead(torch.optim.Optimizer):
+    """An optimizer around another one, whose groups it has."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        self.inner = inner
+        self.slow = {p: p.detach().clone() for p in inner.param_groups[0]["params"]}
+        super().__init__(inner.param_groups, {})
+
+    def step(self, closure: Any = None) -> Any:
+        """Update all parameters."""
+        self.inner.step(closure)
+        with torch.no_grad():
+            for parameter, slow in self.slow.items():
+                slow.lerp_(parameter, 0.5)
+                parameter.copy_(slow)
+
+
 class Adam(torch.optim.Adam):
     """A subclass that changes nothing."""
 
@@ -143,6 +199,17 @@ def _hook(model: nn.Module) -> torch.optim.Optimizer:
     return optimizer
 
 
+def _continue(kind: Any, model: nn.Module) -> torch.optim.Optimizer:
+    """Return an optimizer of torch that has made steps."""
+    optimizer: torch.optim.Optimizer = kind(model.parameters(), 1e-2)
+    for step in range(3):
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, 0.1 * step)
+        optimizer.step()
+    optimizer.zero_grad()
+    return optimizer
+
+
 def _split(model: nn.Module, of_matrices: Callable[[Any], Any]) -> list[torch.optim.Optimizer]:
     parameters = list(model.parameters())
     others = torch.optim.AdamW([p for p in parameters if p.ndim != 2], 1e-2)
@@ -160,6 +227,10 @@ RIGHT: dict[str, Make] = {
     "muon's author": lambda m: _split(m, Muon),
     "muon of torch": lambda m: _split(m, lambda p: torch.optim.Muon(p, 1e-2)),
     "some parameters": lambda m: Lion(list(m.parameters())[:2]),
+    "from the beginning": lambda m: Begun(m.parameters()),
+    "numbers of Python's": lambda m: Corrected(m.parameters()),
+    "an optimizer inside": lambda m: Ahead(torch.optim.Adam(m.parameters(), 1e-2)),
+    "earlier steps": lambda m: _continue(torch.optim.AdamW, m),
 }
 
 
@@ -183,26 +254,50 @@ def test_a_program_trains_as_the_users_own_object(name: str) -> None:
         torch.testing.assert_close(found, parameter.detach(), rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["lion", "hook", "muon of torch"])
+@pytest.mark.parametrize("name", ["lion", "hook", "from the beginning", "numbers of Python's"])
 def test_an_optimizer_is_left_as_it_was(name: str) -> None:
     """After capture an optimizer has made no step, and no parameter has moved or has a gradient."""
     recipe = make_recipe(RIGHT[name])
+    optimizers: Any = [recipe.optimizer]
     before = [parameter.detach().clone() for parameter in recipe.model.parameters()]
+    kept = copy.deepcopy(list_kept(optimizers, recipe.model))
     capture(recipe)
-    given: Any = recipe.optimizer
-    assert not any(it.state for it in (given if isinstance(given, list) else [given]))
+    after = list_kept(optimizers, recipe.model)
+    assert after.keys() == kept.keys()
+    for key, value in kept.items():
+        is_tensor = isinstance(value, torch.Tensor)
+        assert torch.equal(after[key], value) if is_tensor else after[key] == value, key
     for parameter, content in zip(recipe.model.parameters(), before, strict=True):
         assert torch.equal(parameter, content)
         assert parameter.grad is None
 
 
-class PythonCount(Stranger):
-    """A count that is a number of Python's."""
+class EverySecond(Stranger):
+    """A decision by a count that is a number of Python's."""
 
     def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
         """Update one parameter."""
         kept["step"] = kept.get("step", 0) + 1
-        p.sub_(p.grad * rate / kept["step"])
+        if kept["step"] % 2:
+            p.sub_(p.grad * rate)
+
+
+class Paired(Stranger):
+    """A count in a tuple."""
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+        kept["pair"] = (kept.get("pair", (0, 0))[0] + 1, 1)
+        p.sub_(p.grad * rate / kept["pair"][0])
+
+
+class Named(Stranger):
+    """A text that a step changes."""
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+        kept["name"] = kept.get("name", "") + "x"
+        p.sub_(p.grad * rate)
 
 
 class Peeking(Stranger):
@@ -222,8 +317,20 @@ def _give_twice(model: nn.Module) -> list[torch.optim.Optimizer]:
 
 REFUSED: dict[str, tuple[Make, str]] = {
     "count": (
-        lambda m: PythonCount(m.parameters()),
-        "0.weight.step: a step changes it from 1 to 2",
+        lambda m: EverySecond(m.parameters()),
+        ' if kept["step"] % 2:',
+    ),
+    "tuple": (
+        lambda m: Paired(m.parameters()),
+        "optimizer.0.weight.pair.0: a step changes this number in a tuple; keep it in a list",
+    ),
+    "text": (
+        lambda m: Named(m.parameters()),
+        "optimizer.0.weight.name: a step changes it from 'x' to 'xx'; keep what changes as",
+    ),
+    "earlier steps": (
+        lambda m: _continue(torch.optim.RAdam, m),
+        "RAdam: the optimizer has made steps already; give a new one",
     ),
     "decision": (lambda m: Peeking(m.parameters()), "the program would depend on data"),
     "closure": (lambda m: torch.optim.LBFGS(m.parameters()), "called without a closure"),
@@ -231,7 +338,7 @@ REFUSED: dict[str, tuple[Make, str]] = {
     "twice": (_give_twice, "two optimizers have the parameter 0.weight"),
     "class": (lambda _: torch.optim.SGD, "the optimizer is the class SGD; give an object"),
     "none": (lambda _: None, "the optimizer is None; give an object"),
-    "text": (lambda _: "adam", "the optimizer is 'adam'; give an object"),
+    "word": (lambda _: "adam", "the optimizer is 'adam'; give an object"),
     "nothing": (lambda _: [], "the optimizer is []; give an object"),
 }
 

@@ -176,7 +176,7 @@ def _schedule(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
 
 
 REFUSED: dict[str, tuple[Callable[[Any], torch.optim.Optimizer], str]] = {
-    "steps": (lambda p: _step(torch.optim.Adam(p)), "has made steps already; give a new one"),
+    "steps": (lambda p: _step(torch.optim.RAdam(p)), "has made steps already; give a new one"),
     "scheduler": (lambda p: _schedule(torch.optim.AdamW(p)), "a scheduler of torch"),
     "strangers": (lambda _: torch.optim.SGD([torch.ones(4)], 0.1), "shape (4,) is none of"),
 }

@@ -93,8 +93,8 @@ class NoisyStep(Interpreter):
         if error.result:
             result = tree_map(lambda x: self._disturb(x, error.result), result)
         if any(error) and any(map(_has_short, tree_leaves((args, kwargs)))):
-            plain = target(*args, **kwargs)
-            wide = target(*tree_map(_widen, args), **tree_map(_widen, kwargs))
+            plain = _call(n, target, args, kwargs)
+            wide = _call(n, target, tree_map(_widen, args), tree_map(_widen, kwargs))
             result = tree_map(_keep_exact, result, plain, wide)
         return result
 

@@ -44,6 +44,10 @@ MARGIN = 4.0
 ATTEMPTS = (2, 4, 8, 16, 32)
 """Runs with errors: more are made where a comparison fails, for errors that turn a decision."""
 
+LESS = 4.0
+"""The part of the errors that every second further run has: where large ones turn one decision in
+most runs, these show how others turn that depend on it."""
+
 MOVED = 2.0**-4
 """How much weights are moved between steps, relative to each."""
 
@@ -82,17 +86,24 @@ def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]
         state, found, drawn, expected = _run_both(
             recipe, draft, run, executor, batch, step, generator
         )
+        expected = _add_absent(draft, expected, found)
         numbered = {k: v for k, v in drawn.items() if isinstance(k, int)}
         nodes = {k: v for k, v in drawn.items() if isinstance(k, str)}
         runs = _compare(draft, step, expected, found, [*state.values(), *batch], nodes)
         if not runs:
             continue
         chooser = Chooser(recipe.model)
-        chosen = run.repeat(state, batch, numbered, chooser)
+        chosen = _add_absent(draft, run.repeat(state, batch, numbered, chooser), found)
         if chooser.turned and _explains(chosen, found, runs):
             raise _leave_open(step, chooser.turned[0])
         name = min(runs, key=_order)
-        raise _differ(draft, step, name, expected.get(name, 0 * found[name]), found[name])
+        raise _differ(draft, step, name, expected[name], found[name], runs[name])
+
+
+def _add_absent(draft: Draft, results: Tensors, found: Tensors) -> Tensors:
+    """Return torch's results, with zeros for gradients that it does not always have."""
+    absent = {f"gradient.{name}" for name in draft.absent} - results.keys()
+    return {**results, **{name: torch.zeros_like(found[name]) for name in sorted(absent)}}
 
 
 def _run_both(
@@ -170,16 +181,13 @@ def _compare(
     drawn: Mapping[str, Any],
 ) -> dict[str, list[torch.Tensor]]:
     """Return the results of runs with errors, for those that differ by more than these explain."""
-    absent = [name for name in (f"gradient.{it}" for it in draft.absent) if name not in expected]
-    expected = {**expected, **{name: torch.zeros_like(found[name]) for name in absent}}
     _check_names(draft, expected)
     expected = {name: widen(tensor) for name, tensor in expected.items()}
     pending = [name for name in found if not _is_equal(expected[name], found[name])]
     runs: list[dict[str, torch.Tensor]] = []
     for attempts in ATTEMPTS:
         while pending and len(runs) < attempts:
-            seed = step * ATTEMPTS[-1] + len(runs)
-            runs.append(_disturb(draft, inputs, drawn, seed, pending))
+            runs.append(_disturb(draft, inputs, drawn, step, len(runs), pending))
         pending = [
             name
             for name in pending
@@ -214,11 +222,14 @@ def _disturb(
     draft: Draft,
     inputs: Sequence[torch.Tensor],
     drawn: Mapping[str, Any],
-    seed: int,
+    step: int,
+    number: int,
     wanted: Sequence[str],
 ) -> dict[str, torch.Tensor]:
     """Return some results of a run with errors; the others are not held, as they are large."""
-    noisy = run_noisily(draft.graph, draft.errors, drawn, inputs, SLACK, seed)
+    seed, is_further = step * ATTEMPTS[-1] + number, number >= ATTEMPTS[0]
+    slack = SLACK / LESS if is_further and number % 2 else SLACK
+    noisy = run_noisily(draft.graph, draft.errors, drawn, inputs, slack, seed)
     results = dict(zip(draft.results, noisy, strict=True))
     return {name: widen(results[name]) for name in wanted}
 
@@ -233,19 +244,28 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def _is_near(a: torch.Tensor, b: torch.Tensor, runs: Sequence[torch.Tensor]) -> bool:
     """Return whether two tensors differ by no more than runs with errors let expect."""
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
+    is_alike = a.dtype == b.dtype and a.shape == b.shape
+    return is_alike and not _find_unexplained(a, b, runs).any()
+
+
+def _find_unexplained(
+    a: torch.Tensor, b: torch.Tensor, runs: Sequence[torch.Tensor]
+) -> torch.Tensor:
+    """Return where two tensors of one form differ by more than runs with errors let expect."""
     several = torch.stack([run.reshape(a.shape) for run in runs])
     if not a.is_floating_point():
-        return bool(((a == b) | (several != several[0]).any(0)).all())
+        return (a != b) & (several == several[0]).all(0)
     spread = (several.double().amax(0) - several.double().amin(0)).masked_fill(
         _same(several, several[0]).all(0), 0
     )
     spread = spread.nan_to_num(nan=torch.inf)
     finite = spread[spread.isfinite()]
     typical = finite.square().mean().sqrt() if finite.numel() else 0.0
-    apart = (a.double() - b.double()).abs().masked_fill(_same(a, b), 0).nan_to_num(nan=torch.inf)
-    return bool((apart <= MARGIN * spread.clamp(min=float(typical))).all())
+    return ~(_find_distances(a, b) <= MARGIN * spread.clamp(min=float(typical)))
+
+
+def _find_distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a.double() - b.double()).abs().masked_fill(_same(a, b), 0).nan_to_num(nan=torch.inf)
 
 
 def _order(name: str) -> int:
@@ -269,13 +289,20 @@ def _check_names(draft: Draft, expected: Tensors) -> None:
         raise refusal(f"{message}", f"{kind} {rest}", _find_line(draft, name))
 
 
-def _differ(draft: Draft, step: int, name: str, a: torch.Tensor, b: torch.Tensor) -> CaptureError:
-    """Return the error that names the tensor that is off, its module and its line."""
+def _differ(
+    draft: Draft,
+    step: int,
+    name: str,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    runs: Sequence[torch.Tensor],
+) -> CaptureError:
+    """Return the error that names the tensor that is off, an element, its module and its line."""
     kind, _, rest = name.partition(".")
     if a.shape != b.shape or a.dtype != b.dtype:
         what = f"{a.dtype} {tuple(a.shape)} in torch, {b.dtype} {tuple(b.shape)} in the program"
     else:
-        apart = (a.double() - b.double()).abs().nan_to_num(nan=torch.inf).reshape(-1)
+        apart = _find_distances(a, b).masked_fill(~_find_unexplained(a, b, runs), -1)
         place = int(apart.argmax())
         values = f"{a.reshape(-1)[place].item():.9g} in torch, {b.reshape(-1)[place].item():.9g}"
         what = f"element {place} is {values} in the program"

@@ -28,6 +28,9 @@ ROOT = "optimizer"
 MEMBERS = "params"
 """The option of a group that has its parameters."""
 
+MAX_OBJECTS = 100_000
+"""Objects beyond which no further ones are looked into."""
+
 _OF_TORCH = frozenset({"state", "param_groups", "defaults", "_opt_called"})
 """Attributes of an optimizer that are no entries of its own."""
 
@@ -68,23 +71,48 @@ class Snapshot:
     """
 
     def __init__(self, optimizers: Sequence[Optimizer], model: nn.Module) -> None:
-        own = [part for it in optimizers for part in (it.state, vars(it), *it.param_groups)]
-        others = [part for it in _walk(optimizers, model) for part in (it.container, it.value)]
-        found = {id(it): it for it in (*own, *others) if isinstance(it, _WRITABLE)}
+        reached = [*optimizers, *(it.value for it in _walk(optimizers, model) if _is_open(it))]
+        found = {id(it): it for value in reached for it in _list_containers(value)}
         self._contents = [(it, _read(it)) for it in found.values()]
 
     def put_back(self) -> None:
-        """Put all entries back."""
+        """Put all entries back; what has not changed is not written to."""
         for container, content in self._contents:
-            if isinstance(container, CellType):
-                for value in content:
-                    container.cell_contents = value
+            if _is_same(_read(container), content):
                 continue
-            container.clear()
-            if isinstance(container, MutableMapping):
+            if isinstance(container, CellType):
+                container.cell_contents = content[0]
+            elif isinstance(container, MutableMapping):
+                container.clear()
                 container.update(content)
             else:
+                container.clear()
                 container.extend(content)
+
+
+def _is_same(now: Any, before: Any) -> bool:
+    """Return whether two copies of a container have the very same things in it."""
+    if len(now) != len(before):
+        return False
+    if isinstance(now, MutableMapping):
+        return all(key in now and now[key] is before[key] for key in before)
+    return all(a is b for a, b in zip(now, before, strict=True))
+
+
+def _is_open(entry: Entry) -> bool:
+    """Return whether what is in a place is looked into."""
+    is_closed = isinstance(entry.value, (*_LEAVES, *_CLOSED))
+    return not is_closed and not _is_of_library(entry.value)
+
+
+def _list_containers(found: Any) -> Iterator[Any]:
+    """Yield what one object keeps its entries in, even if there are none."""
+    if isinstance(found, Optimizer):
+        yield from (found.state, vars(found), *found.param_groups)
+    elif isinstance(found, _WRITABLE):
+        yield found
+    elif isinstance(getattr(found, "__dict__", None), dict):
+        yield found.__dict__
 
 
 def _read(container: Any) -> Any:
@@ -139,7 +167,7 @@ def _walk(optimizers: Sequence[Optimizer], model: nn.Module) -> Iterator[Entry]:
     for index, optimizer in enumerate(optimizers):
         pending.append((f"{ROOT}.{index}" if len(optimizers) > 1 else ROOT, optimizer))
     tops = {id(optimizer) for optimizer in optimizers}
-    while pending:
+    while pending and len(seen) < MAX_OBJECTS:
         path, found = pending.popleft()
         if id(found) in seen:
             continue
@@ -151,9 +179,10 @@ def _walk(optimizers: Sequence[Optimizer], model: nn.Module) -> Iterator[Entry]:
             if isinstance(value, _LEAVES):
                 used[name] = used.get(name, 0) + 1
                 name = name if used[name] == 1 else f"{name}.{used[name]}"
-            elif not isinstance(value, _CLOSED) and not _is_of_library(value):
+            entry = Entry(name, container, key, value)
+            if _is_open(entry):
                 pending.append((name, value))
-            yield Entry(name, container, key, value)
+            yield entry
 
 
 def _list_parts(found: Any) -> Iterator[tuple[str | None, Any, Any, Any]]:
