@@ -103,7 +103,8 @@ def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]
 def _add_absent(draft: Draft, results: Tensors, found: Tensors) -> Tensors:
     """Return torch's results, with zeros for gradients that it does not always have."""
     absent = {f"gradient.{name}" for name in draft.absent} - results.keys()
-    return {**results, **{name: torch.zeros_like(found[name]) for name in sorted(absent)}}
+    zeros = torch.zeros(())  # of what the program does not compute
+    return {**results, **{it: torch.zeros_like(found.get(it, zeros)) for it in sorted(absent)}}
 
 
 def _run_both(
