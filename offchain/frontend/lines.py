@@ -194,6 +194,8 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
 
     def _enter_region(self, frame: FrameType, asked: torch.Tensor) -> bool | int | None:
         self.regions.why = ""
+        if self.regions.is_over:
+            return None
         if asked.dtype is torch.bool:
             return self.regions.enter(frame, asked)
         if asked.dtype.is_floating_point or asked.dtype.is_complex:

@@ -77,6 +77,7 @@ class Regions:
         conditions: what has to hold for a function of autograd to be there, by its number; None
             where it always is.
         why: what the branch that was met last does, if it is none that can be taken.
+        is_over: whether the step has come to its updates, whose branches are no regions.
     """
 
     def __init__(self) -> None:
@@ -84,6 +85,7 @@ class Regions:
         self._is_aside = False
         self.conditions: dict[int, Tensor | None] = {}
         self.why = ""
+        self.is_over = False
 
     def find_condition(self) -> Tensor | None:
         """Return when torch runs the code that runs now, BOOL (); None if it always does."""

@@ -431,6 +431,7 @@ class _Step:
             outputs = self._infer(self._recipe, copies)
             return [*self._get_state().values(), *outputs], ()
         gradients, loss = self._learn(self._recipe, copies)
+        self._tracker.regions.is_over = True
         with torch.no_grad():
             state, known = self._get_state(), len(self._tracker.checks)
             updated = self._optimize(self._recipe, state, gradients)
