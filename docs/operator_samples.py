@@ -14,6 +14,7 @@ Y = X.flip(0) * 0.5 + 0.25
 N = torch.arange(12).reshape(3, 4) - 5
 T = X > 0
 ROW = X[0]
+SQUARE = Y[:3, :3] + 2 * torch.eye(3)
 P = torch.tensor([2, 0, 1])
 PAIRS = torch.tensor([[0, 1, 2, 0], [1, 1, 0, 2]])
 CUBE = torch.linspace(-1, 1, 24).reshape(2, 3, 4)
@@ -259,7 +260,7 @@ def creation_calls() -> Iterator[Call]:
     yield call(aten.multinomial.default, Y.abs(), 1)
     yield call(aten.multinomial.default, Y.abs(), 2)
     yield call(lambda x: x + torch.tensor([1.0, 2, 3, 4]), X)  # lift_fresh_copy
-    yield call(torch.linalg.inv, Y[:3, :3] + 2 * torch.eye(3))  # _linalg_check_errors
+    yield call(torch.linalg.inv, SQUARE)  # _linalg_check_errors
     yield call(aten._assert_async.msg, T[0, 0], "message")  # noqa: SLF001 - ATen's name
 
 
@@ -321,6 +322,8 @@ def composed_calls() -> Iterator[Call]:
     yield call(torch.signbit, X)
     yield call(torch.copysign, X, -1.0)
     yield call(torch.round, X, decimals=2)
+    for name in ("qr", "matrix_exp", "lu_factor_ex", "eigh", "svd"):
+        yield call(getattr(torch.linalg, name), SQUARE)
     for name in ("logcumsumexp", "kthvalue", "median", "nanmedian", "mode"):
         yield call(getattr(torch, name), X, 1)
     yield call(torch.index_reduce, X, 0, P, Y, "amax")

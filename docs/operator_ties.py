@@ -122,14 +122,28 @@ TIES = (
         "position belongs to the piece above; nearest: halves to even pixels",
     ),
     Tie("reflection_pad2d_backward col2im nll_loss_backward", "as the elements lie"),
-    Tie("linalg_inv_ex", "the first of the largest pivots"),
+    Tie("linalg_inv_ex linalg_lu_factor_ex", "the first of the largest pivots"),
+    Tie(
+        "_linalg_eigh",
+        "of both signs of an eigenvector, the one with which its largest element, the first of "
+        "them, is positive",
+        is_open=True,
+        remark="either sign; of equal eigenvalues, any vectors that span the same",
+    ),
+    Tie(
+        "_linalg_svd",
+        "of both signs of a pair of singular vectors, the one with which the largest element of "
+        "the left one, the first of them, is positive",
+        is_open=True,
+        remark="either sign; of equal singular values, any vectors that span the same",
+    ),
     Tie("multinomial randperm", "the first of equal draws"),
 )
 """What every lowering that selects does where several answers are possible."""
 
 NO_CHOICE = """_softmax _log_softmax logsumexp logcumsumexp log_sigmoid_forward binary_cross_entropy
     binary_cross_entropy_backward hypot atan2 normal_functional normal randn randn_like randint
-    randint_like embedding_dense_backward std var"""
+    randint_like embedding_dense_backward std var linalg_qr linalg_matrix_exp"""
 """Operators whose lowerings select a number that is the same whichever is taken."""
 
 

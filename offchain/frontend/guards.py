@@ -1,12 +1,13 @@
 """Branches on the elements of tensors, where one of the two ways is right for all elements.
 
-A program has no branches. Three kinds are taken all the same, because the code that runs proves
+A program has no branches. Four kinds are taken all the same, because the code that runs proves
 them harmless:
 
 - a check: one way leads to `raise` and nowhere else, as with `assert`. The other way is taken.
   Where the check fails, torch gives no result; the program gives NaN.
 - a constraint of torch's distributions that fails before it is asked to the end, as `if not
   is_symmetric.all(): return is_symmetric`; who asks raises then. So it is a check as well.
+- a message: one way leads to `print`, `warnings.warn` or a logger alone. The other is taken.
 - the clamp of infinities, `if not isfinite(x).all(): x = clamp(x, -largest, largest)`. It is always
   taken, because it changes no number but infinities.
 """
@@ -14,12 +15,21 @@ them harmless:
 import ast
 import dis
 import linecache
+import logging
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 from torch.distributions import constraints, distribution
+
+_LEVELS = ("debug", "info", "warning", "error", "critical", "exception")
+"""The first words of what loggers are asked to say something by."""
+
+_READERS = (float, int, bool, str, repr, len, round, type)
+"""Functions that only read what they are given."""
 
 
 def find_way(frame: FrameType) -> tuple[bool, bool] | None:
@@ -36,13 +46,15 @@ def find_way(frame: FrameType) -> tuple[bool, bool] | None:
         return None
     if _is_clamp_of_infinities(frame):
         return False, False  # of the truth that `not` turns
+    ways = {"IF_TRUE" in jump.opname: jump.argval}
+    ways[not next(iter(ways))] = _get_following(instructions, offset)
+    silent = _find_silent_way(frame, {truth: instructions.get(at) for truth, at in ways.items()})
+    if silent is not None:
+        return silent, False
     if _is_constraint(frame):
         return True, True
-    following = _get_following(instructions, offset)
-    is_true_after_jump = "IF_TRUE" in jump.opname
     for truth in (True, False):
-        start = jump.argval if truth is is_true_after_jump else following
-        if _always_raises(frame.f_code, start):
+        if _always_raises(frame.f_code, ways[truth]):
             return not truth, True
     return None
 
@@ -130,8 +142,73 @@ def parse(path: str) -> tuple[ast.AST, ...]:
         return ()
 
 
-def _covers(node: ast.stmt, line: int) -> bool:
+def _covers(node: ast.stmt | ast.expr, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or 0)
+
+
+def _find_silent_way(frame: FrameType, ways: Mapping[bool, dis.Instruction | None]) -> bool | None:
+    """Return which truth leads past the body of an `if` that only says something."""
+    for node in parse(frame.f_code.co_filename):
+        if isinstance(node, ast.If) and _covers(node.test, frame.f_lineno):
+            break
+    else:
+        return None
+    if node.orelse or not all(_says_something(frame, statement) for statement in node.body):
+        return None
+    if any(_is_inside(way, [node.test]) for way in ways.values()):
+        return None  # the test goes on, and may have effects
+    inside = [truth for truth, way in ways.items() if _is_inside(way, node.body)]
+    return not inside[0] if len(inside) == 1 else None
+
+
+def _is_inside(way: dis.Instruction | None, nodes: Sequence[ast.stmt | ast.expr]) -> bool:
+    """Return whether an instruction belongs to some successive nodes of a syntax tree."""
+    if way is None or way.positions is None or way.positions.lineno is None:
+        return False
+    first, last, place = nodes[0], nodes[-1], way.positions
+    end = (last.end_lineno or 0, last.end_col_offset or 0)
+    return (first.lineno, first.col_offset) <= (place.lineno, place.col_offset or 0) < end
+
+
+def _says_something(frame: FrameType, statement: ast.stmt) -> bool:
+    """Return whether a statement does nothing but to print, to log or to warn."""
+    if isinstance(statement, ast.Pass):
+        return True
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    call = statement.value
+    says = isinstance(call.func, ast.Name) and _look_up(frame, call.func) is print
+    if isinstance(call.func, ast.Attribute):
+        owner = _look_up(frame, call.func.value)
+        is_logger = isinstance(owner, logging.Logger) or owner is logging
+        says = (is_logger and call.func.attr.partition("_")[0] in _LEVELS) or (
+            owner is warnings and call.func.attr == "warn"
+        )
+    parts = [part for value in (*call.args, *call.keywords) for part in ast.walk(value)]
+    return says and all(_has_no_effect(frame, part) for part in parts)
+
+
+def _has_no_effect(frame: FrameType, part: ast.AST) -> bool:
+    """Return whether a part of what is said is only read; methods of tensors are."""
+    if isinstance(part, ast.Call):
+        function = part.func
+        while isinstance(function, ast.Attribute | ast.Call):
+            if isinstance(function, ast.Attribute) and function.attr.endswith("_"):
+                return False
+            function = function.value if isinstance(function, ast.Attribute) else function.func
+        found = _look_up(frame, function)
+        return isinstance(found, torch.Tensor) or any(found is reader for reader in _READERS)
+    return not isinstance(part, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom)
+
+
+def _look_up(frame: FrameType, node: ast.expr) -> Any:
+    """Return what a name means in a frame, and None where it is no name."""
+    if not isinstance(node, ast.Name):
+        return None
+    for names in (frame.f_locals, frame.f_globals, frame.f_builtins):
+        if node.id in names:
+            return names[node.id]
+    return None
 
 
 def _is_clamp_of_infinities(frame: FrameType) -> bool:

@@ -6,21 +6,21 @@ each gradient function to the operation that created it.
 
 import linecache
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch._C._autograd import _get_sequence_nr
 from torch._ops import HigherOrderOperator
 from torch.fx import traceback as fx_traceback
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from offchain.frontend.constants import is_constant
 from offchain.frontend.draws import Draws, is_random
 from offchain.frontend.guards import find_settings, find_way, is_caught
 from offchain.frontend.lowering.graph import DRAW, advise_on_number, refusal
@@ -31,6 +31,14 @@ _TRUTH = torch.ops.aten._local_scalar_dense.default  # noqa: SLF001 - the operat
 _FUNCTIONS = (
     "a program has no operators on functions; compute what they return, and choose by torch.where"
 )
+_GENERATION = "transformers.generation"
+_GREEDILY = (
+    "; give generate an attention_mask of ones, do_sample=False, num_beams=1 and max_new_tokens, "
+    "and set model.generation_config.eos_token_id to None: the program cuts no text short"
+)
+MOST_QUESTIONS = 3
+"""Truth values of data for which a step may ask: each of them doubles the ways to trace."""
+
 _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's seed draws"
 _CHANGED_APART = (
     "it changes a tensor in a branch that depends on data, and not by what a mask selects; "
@@ -77,6 +85,22 @@ def show_line(module: str, path: str, number: int) -> str:
     return f"{module} {Path(path).name}:{number} {linecache.getline(path, number).strip()}"
 
 
+class Question(NamedTuple):
+    """A place at which a step asks for a truth value of data.
+
+    Attributes:
+        answer: what the step was told.
+        operator: the operator by which it asks.
+        line: the user's line.
+        advice: how to avoid the question, if there is a way.
+    """
+
+    answer: bool
+    operator: str
+    line: str
+    advice: str
+
+
 class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
     """Stamps the user's line, `module file.py:12 code`, on every node traced while it is active.
 
@@ -84,6 +108,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
 
     Args:
         model: the module whose submodules' paths the lines begin with.
+        answers: the first truth values of data that the step is told; it is told False after that.
 
     Attributes:
         line: the line of the operator that was traced last.
@@ -91,15 +116,18 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         advice: how to avoid the branch on data that was met last, if a setting does.
         checks: what has to hold, and is taken to: truth values, and what each has to be.
         regions: code that torch runs under a condition only.
+        questions: where the step has asked for truth values of data, at most `MOST_QUESTIONS`.
     """
 
     supports_higher_order_operators = True
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, answers: Sequence[bool] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
         self.line = self.operator = self.advice = ""
         self.checks: list[tuple[torch.Tensor, bool]] = []
         self.regions = Regions()
+        self.questions: list[Question] = []
+        self._answers = answers
         self._model = model
         self._modules = ["model"]
         self._lines: dict[int, str] = {}
@@ -140,8 +168,10 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         self._lines.setdefault(_get_sequence_nr() - 1, self.line)
         self.regions.note(_get_sequence_nr() - 1)
         fx_traceback.set_stack_trace([self.line])
+        if func is _TRUTH and is_constant(args[0]):
+            return func(*args)
         if func is _TRUTH:
-            way = self._take_way(args[0])
+            way = self._find_way(args[0])
             if way is not None:
                 return way
         if (kwargs or {}).get("generator") is not None:
@@ -163,34 +193,33 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         frames = [frame for frame, _ in walk_tb(error.__traceback__)]
         return any(frame.f_code is LineTracker.__torch_dispatch__.__code__ for frame in frames)
 
+    def _find_way(self, asked: torch.Tensor) -> bool | int | None:
+        """Return what the step is told of data that it asks for, None where it has to know it."""
+        way = self._take_way(asked)
+        is_open = way is None and asked.dtype is torch.bool
+        return self._answer() if is_open and len(self.questions) < MOST_QUESTIONS else way
+
     def _take_way(self, asked: torch.Tensor) -> bool | int | None:
         """Return the way that a branch takes whatever the data is, or None if it has none.
 
         Args:
             asked: the truth that it asks for, or the number.
         """
-        if asked.dtype is not torch.bool:
-            self.advice = advise_on_number(asked.dtype)
-        if _is_constant(asked) and asked.dtype is not torch.bool:
-            return None
-        frame = next(_walk_stack(sys._getframe(2)))  # noqa: SLF001 - likewise as in find_line
-        way = find_way(frame) if asked.dtype is torch.bool else None
-        if way is not None and not (way[1] and any(map(is_caught, _walk_stack(frame)))):
-            value, is_check = way
-            if is_check:
-                self.checks.append((asked, value))
-            return value
-        if _is_constant(asked):
-            return None
-        taken = self._enter_region(frame, asked)
-        settings = find_settings(frame) if asked.dtype is torch.bool else []
-        if settings:
-            self.advice = f", or set {' and '.join(settings)} to 0"
-        elif self.regions.why:
-            self.advice = ADVICE + self.regions.why
-        elif asked.dtype is torch.bool:
-            self.advice = ""
-        return taken
+        frame = next(_walk_stack(sys._getframe(3)))  # noqa: SLF001 - likewise as in find_line
+        is_truth = asked.dtype is torch.bool
+        way = find_way(frame) if is_truth else None
+        if way is None or (way[1] and any(map(is_caught, _walk_stack(frame)))):
+            taken = self._enter_region(frame, asked)
+            settings = find_settings(frame) if is_truth else []
+            setting = f", or set {' and '.join(settings)} to 0" if settings else ""
+            branch = ADVICE + self.regions.why if self.regions.why else ""
+            number = "" if is_truth else advise_on_number(asked.dtype)
+            self.advice = _advise_to_generate(frame) or setting or branch or number
+            return taken
+        value, is_check = way
+        if is_check:
+            self.checks.append((asked, value))
+        return value
 
     def _enter_region(self, frame: FrameType, asked: torch.Tensor) -> bool | int | None:
         self.regions.why = ""
@@ -210,6 +239,13 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             is_kept = is_written and isinstance(value, torch.Tensor)
             if is_kept and not self.regions.may_change(value):
                 raise refusal(_CHANGED_APART, self.operator, self.line)
+
+    def _answer(self) -> bool:
+        """Return the truth that the step is told where both ways have to lead to one program."""
+        number = len(self.questions)
+        answer = self._answers[number] if number < len(self._answers) else False
+        self.questions.append(Question(answer, self.operator, self.line, self.advice))
+        return answer
 
     @contextmanager
     def follow_gradients(self, root: torch.Tensor) -> Iterator[None]:
@@ -237,11 +273,12 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         return ""
 
 
-def _is_constant(tensor: torch.Tensor) -> bool:
-    """Return whether a traced tensor has elements that a tracing knows."""
-    mode = get_proxy_mode()
-    slot = None if mode is None else get_proxy_slot(tensor, mode.tracer, default=None)
-    return slot is not None and slot.constant is not None
+def _advise_to_generate(frame: FrameType) -> str:
+    """Return how to call a library's generation, where a frame is inside it."""
+    names = (found.f_globals.get("__name__", "") for found in _walk_stack(frame))
+    if any(name.startswith(_GENERATION) for name in names):
+        return _GREEDILY
+    return ""
 
 
 def _walk_stack(frame: FrameType) -> Iterator[FrameType]:

@@ -1,5 +1,6 @@
 """Recipes by name: an example's, or a function in a file of the user's."""
 
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,7 +47,9 @@ def load_recipe(
     _check_file(Path(path))
     neighbours = Neighbourhood(Path(path).parent)
     with neighbours:
-        recipe = _load_function(Path(path), name)(seed)
+        function = _load_function(Path(path), name)
+        _check_function(spec, function)
+        recipe = function(seed)
     if isinstance(recipe, TrainingRecipe):
         loss = neighbours.bind(recipe.loss)
         return replace(recipe, loss=loss, batch=neighbours.bind(recipe.batch))
@@ -68,6 +71,19 @@ def _check_file(path: Path) -> None:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     if b"\0" in content:
         raise UsageError(f"{path} is not a Python file: it has null bytes")
+
+
+def _check_function(spec: str, function: Callable[[int], Any]) -> None:
+    """Refuse what can't be called with a seed, or makes an object of its own."""
+    if isinstance(function, type) or inspect.iscoroutinefunction(function):
+        kind = "class" if isinstance(function, type) else "coroutine"
+        raise UsageError(f"{spec} is a {kind}; write a function that returns a recipe")
+    try:
+        inspect.signature(function).bind(0)
+    except TypeError as error:
+        raise UsageError(f"{spec} can't be called with the seed alone: {error}") from error
+    except ValueError:  # a function of C says nothing
+        return
 
 
 def _load_function(path: Path, name: str) -> Callable[[int], Any]:

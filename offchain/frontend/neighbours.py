@@ -96,7 +96,9 @@ class Neighbourhood:
                 sys.modules.update(self._hidden)
 
     def bind(self, function: Callable[P, T]) -> Callable[P, T]:
-        """Return a function that runs in this context."""
+        """Return a function that runs in this context; what is none stays what it is."""
+        if not callable(function) or isinstance(function, type):
+            return function
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensor
 
 from offchain.errors import UsageError
-from offchain.frontend.optimizers.kept import list_entries, list_groups
-from offchain.frontend.optimizers.observed import BEGUN, Observed, Snapshot, run_steps
+from offchain.frontend.optimizers.kept import Entry, Snapshot, list_entries, list_groups
+from offchain.frontend.optimizers.observed import BEGUN, Observed, run_steps
 from offchain.frontend.own_numbers import Numbers, computing_with_tensors
 
 Tensors = Mapping[str, Tensor]
@@ -136,7 +136,7 @@ class _OwnSteps:
         return found
 
 
-def _write(entry: Any, number: Tensor) -> None:
+def _write(entry: Entry, number: Tensor) -> None:
     """Put a tensor in the place of a number."""
     try:
         entry.write(number)

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from offchain.errors import CaptureError
 from offchain.frontend.lines import LineTracker
 from offchain.frontend.lowering.graph import refusal
+from offchain.frontend.memory import get_memory
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """The classes of tensors that are followed; others do more than torch's operators."""
@@ -145,12 +146,6 @@ def check_memory(tensors: Mapping[str, torch.Tensor]) -> None:
 
 def _describe(name: str) -> str:
     return name.replace(".", " ", 1)
-
-
-def get_memory(tensor: torch.Tensor) -> int:
-    """Return what tells the memory of a tensor, and of its views, from that of others."""
-    memory: int = tensor.untyped_storage()._cdata  # noqa: SLF001 - the identity of the storage
-    return memory
 
 
 def _get_geometry(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -32,13 +32,14 @@ from torch.utils._mode_utils import no_dispatch
 
 from offchain.errors import CaptureError, MootError
 from offchain.frontend.calls import call, compute_loss, list_outputs
+from offchain.frontend.constants import MOST_CONSTANTS, Constants
 from offchain.frontend.decompositions.table import EARLY, compose, find_overload
 from offchain.frontend.escapes import refuse_escapes
 from offchain.frontend.exchange import to_array
 from offchain.frontend.folding import fold_constants
 from offchain.frontend.guards import spoil
 from offchain.frontend.indices import gather_by_tensors
-from offchain.frontend.lines import LineTracker, show_line
+from offchain.frontend.lines import LineTracker, Question, show_line
 from offchain.frontend.lowering.builder import FaultError, RefusalError
 from offchain.frontend.lowering.graph import DATA_DEPENDENT, advise, blaming, refusal
 from offchain.frontend.lowering.table import get_decompositions
@@ -77,9 +78,6 @@ _DATA_DEPENDENT_ERRORS = (
 
 _SHOWN = re.compile(r"\b(print|log\w*|write)\b")
 """Code that shows what it is given."""
-
-MOST_CONSTANTS = 1 << 10
-"""Elements of a tensor made of numbers that a step may make numbers of again: lengths, say."""
 
 
 def name_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -303,6 +301,9 @@ def record(
 ) -> Record:
     """Return a step of a recipe as autograd leaves it.
 
+    Where it asks for a truth value of data, all answers have to lead to the same graph: a library
+    may look at its inputs for a setting that nobody has set.
+
     Args:
         recipe: the recipe.
         state: the state's tensors by name.
@@ -313,8 +314,73 @@ def record(
         CaptureError: what happens in the model depends on the elements of a tensor, or the step
             reads a stale tensor.
     """
+    first, questions = _record(recipe, state, batch, stale, ())
+    pending = list(_list_others((), questions))
+    while pending:
+        answers, question = pending.pop()
+        try:
+            other, asked = _record(recipe, state, batch, stale, answers)
+        except Exception as error:
+            raise _refuse_question(question) from error
+        if first.find_difference(other) is not None:
+            raise _refuse_question(question)
+        pending += _list_others(answers, asked)
+    return first
+
+
+def _list_others(
+    answers: Sequence[bool], questions: Sequence[Question]
+) -> Iterator[tuple[tuple[bool, ...], Question]]:
+    """Yield the answers of which the last is another, and to which question.
+
+    Args:
+        answers: those that were given beforehand.
+        questions: the questions that came, with all answers.
+    """
+    given = [question.answer for question in questions]
+    for place in range(len(answers), len(given)):
+        yield (*given[:place], not given[place]), questions[place]
+
+
+def _explain(error: Exception, tracker: LineTracker) -> Exception:
+    """Return the error that says why a step could not be traced."""
+    if isinstance(error, _DATA_DEPENDENT_ERRORS):
+        operator = str(getattr(error, "func", tracker.operator))
+        return _refuse_question(Question(False, operator, tracker.line, tracker.advice))
+    if tracker.questions:
+        return _refuse_question(tracker.questions[0])
+    if isinstance(error, RefusalError):
+        return refusal(str(error), error.operator or tracker.operator, tracker.line)
+    if isinstance(error, MootError):
+        return error
+    if tracker.regions.is_inside(error):
+        message = f"it fails where torch may leave it out ({show_error(error)})"
+        return refusal(message + BRANCH, tracker.operator, tracker.line)
+    return FaultError(tracker.operator if tracker.is_inside(error) else "", tracker.line)
+
+
+def _refuse_question(question: Question) -> CaptureError:
+    """Return the error that names a branch on data."""
+    advice = advise(question.operator) or question.advice
+    if _SHOWN.search(question.line):
+        advice += ", or show it by an f-string"
+    return refusal(DATA_DEPENDENT + advice, question.operator, question.line)
+
+
+def _record(
+    recipe: Recipe,
+    state: Tensors,
+    batch: Sequence[torch.Tensor],
+    stale: Mapping[int, str],
+    answers: Sequence[bool],
+) -> tuple[Record, list[Question]]:
+    """Return a step as these answers lead it, and for which truth values it has asked.
+
+    Raises:
+        CaptureError: it asks for more, or anything else refuses it; the first question is named.
+    """
     tensors = (*state.values(), *batch)
-    tracker = LineTracker(recipe.model)
+    tracker = LineTracker(recipe.model, answers)
     gradients: list[str] = []
     made: list[_Step] = []
 
@@ -325,6 +391,7 @@ def record(
         traced = _Step(recipe, named, tracker, stale, mode.tracer)
         made.append(traced)
         with (
+            Constants(mode.tracer),
             traced.routes,
             tracker,
             refuse_escapes(tracker, traced.routes),
@@ -339,27 +406,15 @@ def record(
     with _settings(), known:
         try:
             graph = _make_graph(step, decomposition_table=early)(*tensors)
-        except _DATA_DEPENDENT_ERRORS as error:
-            operator = str(getattr(error, "func", tracker.operator))
-            advice = advise(operator) or tracker.advice
-            if _SHOWN.search(tracker.line):
-                advice += ", or show it by an f-string"
-            raise refusal(DATA_DEPENDENT + advice, operator, tracker.line) from error
-        except RefusalError as error:
-            operator = error.operator or tracker.operator
-            raise refusal(str(error), operator, tracker.line) from error
-        except MootError:
-            raise
         except Exception as error:
-            if tracker.regions.is_inside(error):
-                message = f"it fails where torch may leave it out ({show_error(error)})"
-                raise refusal(message + BRANCH, tracker.operator, tracker.line) from error
-            operator = tracker.operator if tracker.is_inside(error) else ""
-            raise FaultError(operator, tracker.line) from error
+            explained = _explain(error, tracker)
+            if explained is error:
+                raise
+            raise explained from error
     made_of = made[0]
     recorded = Record(graph, tuple(gradients), made_of.tracer, (*made_of.absent,), made_of.apart)
     recorded.check_constants()
-    return recorded
+    return recorded, tracker.questions
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
@@ -30,6 +31,7 @@ def reach() -> Iterator[set[str]]:
     found: set[str] = set()
 
     def watch(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
         def call(*args: Any, **options: Any) -> Any:
             found.add(name)
             return function(*args, **options)

@@ -49,6 +49,8 @@ FUNCTIONS = tuple(
 """The rows that are tried on inputs without elements."""
 
 
+CHECKS = ("method _Symmetric.check", "method _PositiveDefinite.check")
+
 DRAWN = (
     "aten._sample_dirichlet.default",
     "aten._standard_gamma.default",
@@ -62,7 +64,7 @@ UNTRIED: Mapping[str, str] = {
     **dict.fromkeys(DRAWN, "it draws numbers, as special as its generator makes them"),
     **dict.fromkeys(("aten.histogram.bin_ct", "aten.histogram.bins_tensor"), "it counts, as histc"),
     "method AveragedModel.update_parameters": "it is a lerp of each parameter, which is tried",
-    "method _PositiveDefinite.check": "it computes nothing that is kept",
+    **dict.fromkeys(CHECKS, "it computes nothing that is kept"),
     **dict.fromkeys(LISTS, "what it makes of each tensor of a list is a function that is tried"),
     **dict.fromkeys(UNDEFINED, "torch defines no result"),
 }

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, linalg
 
-from tests.corpus.rows import Row, learn, ramp
+from tests.corpus.rows import Row, ask, learn, ramp
 
 A = ramp(4, 5)
 B = ramp(5, 3, seed=1)
@@ -14,12 +14,53 @@ BATCH = ramp(2, 4, 5)
 OTHER = ramp(2, 5, 3, seed=1)
 SQUARE = torch.eye(4) * 2 + ramp(4, 4, low=-0.5, high=0.5)
 SQUARES = torch.eye(3) * 2 + ramp(2, 3, 3, low=-0.5, high=0.5)
-ONE_SOLUTION = ("triangular", "cholesky")
+EMPTY_COLUMN = SQUARES * torch.tensor([1.0, 0.0, 1.0])
 
 
 def _positive(x: Tensor) -> Tensor:
     """Return a symmetric matrix with positive eigenvalues."""
     return x @ x.mT + torch.eye(x.shape[-1])
+
+
+def _take_root(x: Tensor) -> Tensor:
+    """Return the root of the inverse of a positive matrix, as Shampoo does."""
+    values, vectors = linalg.eigh(_positive(x))
+    return vectors @ (values.rsqrt()[..., None] * vectors.mT)
+
+
+def _sign(vectors: Tensor) -> Tensor:
+    """Return vectors that have a positive first element."""
+    return vectors * vectors[..., :1, :].sign()
+
+
+def _sign_values(x: Tensor) -> tuple[Tensor, ...]:
+    """Return singular values and vectors of which the left ones have a positive first element."""
+    left, values, right = linalg.svd(x, full_matrices=False)
+    return _sign(left), values, right * left[..., :1, :].sign().mT
+
+
+def _reduce_rank(x: Tensor) -> Tensor:
+    """Return the best matrix of rank 2."""
+    left, values, right = linalg.svd(x, full_matrices=False)
+    return left[..., :2] * values[..., None, :2] @ right[..., :2, :]
+
+
+def _count_ranks(x: Tensor) -> Tensor:
+    """Return a matrix times its rank, by both bounds."""
+    return (linalg.matrix_rank(x) + linalg.matrix_rank(x, atol=2.0)) * x
+
+
+def _solve_least(tall: Tensor, wide: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    return linalg.lstsq(tall, wide.mT)[0], linalg.lstsq(wide, right)[0]
+
+
+def _solve_by_factors(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+    factors, pivots = linalg.lu_factor(a)
+    return (
+        linalg.lu_solve(factors, pivots, b),
+        linalg.lu_solve(factors, pivots, b, adjoint=True),
+        linalg.lu_solve(factors, pivots, b.mT, left=False),
+    )
 
 
 PRODUCTS: tuple[Row, ...] = (
@@ -42,6 +83,7 @@ PRODUCTS: tuple[Row, ...] = (
     learn("vecdot", linalg.vecdot, A, V),
     learn("matrix_power", lambda a: (linalg.matrix_power(a, 3), torch.matrix_power(a, 0)), SQUARE),
     learn("matrix_exp", torch.matrix_exp, SQUARE),
+    learn("matrix_exp of a batch", lambda a: torch.matrix_exp(3 * a - a.mT), SQUARES),
     learn(
         "linalg.norm",
         lambda a: (linalg.norm(a), linalg.norm(a, 1), linalg.norm(a, float("inf"))),
@@ -49,6 +91,7 @@ PRODUCTS: tuple[Row, ...] = (
     ),
     learn("linalg.vector_norm", lambda a: (linalg.vector_norm(a, 3), linalg.vector_norm(a, 0)), A),
     learn("linalg.matrix_norm nuclear", lambda a: linalg.matrix_norm(a, "nuc"), A),
+    learn("linalg.matrix_norm 2", lambda a: (linalg.matrix_norm(a, 2), linalg.cond(a)), BATCH),
     learn("householder_product", linalg.householder_product, A[:, :3], V[:3]),
 )
 
@@ -88,16 +131,31 @@ SOLVERS: tuple[Row, ...] = (
         "cholesky_inverse", lambda a: torch.cholesky_inverse(linalg.cholesky(_positive(a))), SQUARE
     ),
     learn("lu", linalg.lu, SQUARE),
+    learn("lu of a batch", lambda a, b: (linalg.lu(a), linalg.lu(b)), BATCH, OTHER),
     learn("lu_factor", lambda a: linalg.lu_factor(a)[0], SQUARE),
+    learn("lu_solve", _solve_by_factors, SQUARE, C),
     learn("qr", linalg.qr, SQUARE),
+    learn("qr of a batch", linalg.qr, OTHER),
+    learn("qr complete", lambda a: linalg.qr(a, mode="complete"), SQUARES),
+    learn("qr of wide matrices", linalg.qr, BATCH),
+    ask("qr of empty columns", linalg.qr, EMPTY_COLUMN),
+    ask("qr of a factor alone", lambda a: linalg.qr(a, mode="r")[1], OTHER),
+    ask("geqrf", lambda a, b: (torch.geqrf(a), torch.geqrf(b)), A, B),
     learn("svd", linalg.svd, SQUARE),
+    learn("svd with signs", _sign_values, OTHER),
+    learn("svd of low rank", _reduce_rank, BATCH),
     learn("svdvals", linalg.svdvals, SQUARE),
     learn("eigh", lambda a: linalg.eigh(_positive(a)), SQUARE),
+    learn("eigh with signs", lambda a: _sign(linalg.eigh(_positive(a))[1]), SQUARES),
+    learn("eigh of a root", _take_root, SQUARE),
     learn("eigvalsh", lambda a: linalg.eigvalsh(_positive(a)), SQUARE),
     learn("eig", lambda a: torch.view_as_real(linalg.eig(a)[0]), SQUARE),
     learn("pinv", linalg.pinv, SQUARE),
+    learn("pinv of a batch", linalg.pinv, BATCH),
+    learn("pinv, hermitian", lambda a: linalg.pinv(a + a.mT, hermitian=True), SQUARE),
     learn("lstsq", lambda a, b: linalg.lstsq(a, b)[0], SQUARE, C),
-    learn("matrix_rank", lambda a: linalg.matrix_rank(a) * a, SQUARE),
+    learn("lstsq of tall and wide", _solve_least, B, A, C),
+    learn("matrix_rank", _count_ranks, SQUARE),
 )
 
 ROWS = (*PRODUCTS, *SOLVERS)

@@ -72,6 +72,11 @@ def _listener(name: str, head: str) -> Kind:
     return Kind(name, make, _recognize)
 
 
+def _aligner(name: str, head: str) -> Kind:
+    """Return a kind whose labels have no places, but an order (CTC)."""
+    return Kind(f"{name}-ctc", partial(build, name, f"{head}ForCTC", **WAVE), _hear)
+
+
 def _transcribe(generator: torch.Generator) -> Inputs:
     return {
         "input_features": torch.randn(2, 8, 16, generator=generator),
@@ -116,7 +121,10 @@ KINDS = (
     ),
     _listener("wav2vec2", "Wav2Vec2"),
     _listener("hubert", "Hubert"),
-    Kind("wav2vec2-ctc", partial(build, "wav2vec2", "Wav2Vec2ForCTC", **WAVE), _hear),
+    _aligner("wav2vec2", "Wav2Vec2"),
+    _aligner("hubert", "Hubert"),
+    _aligner("wavlm", "WavLM"),
+    _aligner("data2vec-audio", "Data2VecAudio"),
     Kind(
         "audio-spectrogram-transformer",
         partial(

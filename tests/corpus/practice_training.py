@@ -654,3 +654,94 @@ def adversarial_training():
 
     model = _network()
     return TrainingRecipe(model, loss, SGD(model.parameters(), lr=0.1), DATA)
+
+
+def staged_losses():
+    """A second term that joins the loss after 500 steps, which a count of Python's decides."""
+
+    class Staged:
+        def __init__(self, after):
+            self.after, self.calls = after, 0
+
+        def __call__(self, model, x, y):
+            self.calls += 1
+            loss = F.cross_entropy(model(x), y)
+            return loss + 0.1 * model[0].weight.abs().mean() if self.calls > self.after else loss
+
+    model = _network()
+    return TrainingRecipe(model, Staged(500), SGD(model.parameters(), lr=0.1), DATA)
+
+
+def counted_stages():
+    """The same, with a count in a buffer."""
+
+    class Staged(nn.Module):
+        def __init__(self, after):
+            super().__init__()
+            self.net, self.after = _network(), after
+            self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+        def forward(self, x, y):
+            self.calls += 1
+            penalty = 0.1 * self.net[0].weight.abs().mean()
+            loss = F.cross_entropy(self.net(x), y)
+            return loss + torch.where(self.calls > self.after, penalty, 0.0)
+
+    model = Staged(2)
+    return TrainingRecipe(model, lambda m, x, y: m(x, y), SGD(model.parameters(), lr=0.1), DATA)
+
+
+def logged_steps():
+    """A history of losses, and a line for every hundredth step."""
+    history, count = [], [0]
+
+    def loss(model, x, y):
+        count[0] += 1
+        result = F.cross_entropy(model(x), y)
+        history.append(result.detach())
+        if count[0] % 100 == 0:
+            print(f"step {count[0]}: {result:.4f}")  # noqa: T201 - as users do
+        return result
+
+    model = _network()
+    return TrainingRecipe(model, loss, SGD(model.parameters(), lr=0.1), DATA)
+
+
+def penalty_by_the_rate():
+    """A penalty of weights in the loss, in proportion to the rate that a scheduler lowers."""
+    model = _network()
+    optimizer = SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+
+    def loss(model, x, y):
+        rate = optimizer.param_groups[0]["lr"]
+        return F.cross_entropy(model(x), y) + rate * model[0].weight.square().mean()
+
+    return TrainingRecipe(model, loss, optimizer, DATA, scheduler=scheduler)
+
+
+def centred_in_place():
+    """A loss that centres its batch in place, where batches are slices of the data."""
+    data, labels = torch.randn(32, 6), torch.randint(4, (32,))
+
+    def batch(step):
+        begin = 8 * (step % 4)
+        return data[begin : begin + 8], labels[begin : begin + 8]
+
+    def loss(model, x, y):
+        return F.cross_entropy(model(x.sub_(x.mean(0)).div_(x.std(0))), y)
+
+    model = _network()
+    return TrainingRecipe(model, loss, SGD(model.parameters(), lr=0.1), batch)
+
+
+def freezing_hook():
+    """Gradients of the first layer that a hook stops after a number of steps."""
+    model, count = _network(), [0]
+
+    def hook(gradient):
+        count[0] += 1
+        return gradient if count[0] < 200 else torch.zeros_like(gradient)
+
+    model[0].weight.register_hook(hook)
+    return TrainingRecipe(model, _classify, SGD(model.parameters(), lr=0.1), DATA)

@@ -142,7 +142,7 @@ def write_model(path: Path, body: str, batch: str = "pass") -> str:
     ("body", "says"),
     [
         ("return self.linear(x) if x.sum() > 3 else x", "depend on data"),
-        ("return torch.linalg.svd(self.linear(x))[1]", "svd"),
+        ("return torch.special.i0e(self.linear(x))", "special_i0e"),
         ("return self.linear(x).double()", "float64"),
     ],
 )

@@ -312,6 +312,8 @@ class Draw:
         }[self.write]
 
     def _write_lists(self) -> list[str]:
+        each = "lr" if self.rate in ("in a tensor", "estimate") else "[-lr for p in lists[0]]"
+        factors = f"value=-{each}" if each == "lr" else each  # torch's lists hold numbers only
         return self._rng.choice(
             [
                 ["torch._foreach_addcdiv_(lists[0], lists[1], lists[2], value=-lr)"],
@@ -324,7 +326,7 @@ class Draw:
                     "torch._foreach_mul_(updates, lr)",
                     "torch._foreach_sub_(lists[0], updates)",
                 ],
-                ["torch._foreach_addcdiv_(lists[0], lists[1], lists[2], [-lr for p in lists[0]])"],
+                [f"torch._foreach_addcdiv_(lists[0], lists[1], lists[2], {factors})"],
             ]
         )
 

@@ -12,11 +12,11 @@ from tests.corpus.practice import build, judge_program
 from tests.property.drawn_optimizers import Draw, make_recipe
 from tests.quick import every
 
-SEEDS = range(24)
+SEEDS = range(36)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", every(12, SEEDS))
+@pytest.mark.parametrize("seed", every(18, SEEDS))
 def test_a_drawn_optimizer_trains_as_in_torch(seed: int) -> None:
     """Four steps of the program are those of a loop with the user's own object."""
     judgement = judge_program(lambda: make_recipe(seed))

@@ -150,3 +150,42 @@ def test_a_tensor_that_a_batch_holds_twice_is_two_inputs() -> None:
         captured = capture(recipe, trust=trust)
         after = Executor(captured.program).run(captured.initial_state, captured.batch(3), 3)
         assert np.allclose(after[-1], 3)
+
+
+class Shares(nn.Module):
+    """Weights and a buffer that have to be shares, and weights that add up to 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.share = nn.Parameter(torch.tensor([0.97, 0.99, 0.5]))
+        self.simplex = nn.Parameter(torch.tensor([0.25, 0.75]))
+        self.register_buffer("keep", torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return three numbers for each row, and the losses of the shares."""
+        if (self.keep > 1).any():  # type: ignore[operator]  # a buffer is a tensor
+            raise ValueError("a share above 1")
+        apart = nn.functional.binary_cross_entropy(self.share.expand(4, 3), (x > 0).float())
+        chosen = torch.distributions.Categorical(probs=self.simplex).log_prob(torch.tensor(1))
+        result: Tensor = self.linear(x) * self.keep + 1e-3 * (apart + chosen.detach())
+        return result
+
+
+def test_moved_weights_stay_in_their_range() -> None:
+    """A model that raises on weights out of a range is rehearsed on weights within it."""
+    capture(make_recipe(Shares(), SGD(1e-3)))
+
+
+def test_indices_stay_inside_where_errors_move_them() -> None:
+    """Runs with errors compute where an error carries an index out of a tensor."""
+
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        row = torch.cat([model(x), model(x)[:, :1]], 1)
+        place = torch.sigmoid(30 * model(x)[:, :1]) * 3
+        return row.gather(1, place.ceil().long()).mean() + row[:, place[0, 0].ceil().long()].mean()
+
+    torch.manual_seed(0)
+    model = nn.Linear(3, 3)
+    nn.init.constant_(model.bias, 1.0)
+    capture(TrainingRecipe(model, loss, torch.optim.SGD(model.parameters(), 0.1), make_batch))

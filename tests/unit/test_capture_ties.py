@@ -63,6 +63,8 @@ LINE = torch.tensor([-1.0, 0, 0, 1, 1, 2])
 BASE = torch.tensor([[0.0, 1, -1, 2, 0, 1], [1, 1, 0, -2, -1, 0], [2, 0, 0, 1, 1, -1]])
 PLACES = torch.tensor([[0, 2, 2, 1, 0, 2], [1, 1, 1, 1, 1, 1], [0, 2, 2, 2, 0, 0]])
 LABELS = torch.tensor([0, 2, 1])
+APART = torch.tensor([10.0, 30.0, 60.0])
+LEAN = torch.tensor([[0.0, 8, 29], [8, 30, -9], [29, -9, 0]])
 SEVERAL = torch.tensor([[0, 2, -1, 0, 0, 0], [1, -1, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 0]])
 SIGNS = torch.tensor([[1.0], [-1], [1]])
 IMAGE = torch.arange(40.0).reshape(1, 2, 4, 5).remainder(7)
@@ -82,6 +84,16 @@ def put(*shape: int) -> Callable[[Tensor], Tensor]:
 def sample(mode: str, padding: str, *, align: bool, image: Tensor = IMAGE) -> Any:
     """Return a function that samples an image at the points of a grid."""
     return lambda x: functional.grid_sample(image, x, mode, padding, align)
+
+
+def find_eigenvectors(x: Tensor) -> Any:
+    """Return eigenvalues that are not equal, and their vectors."""
+    return torch.linalg.eigh(x + x.mT + torch.diag(APART))
+
+
+def find_singular_vectors(x: Tensor) -> Any:
+    """Return singular values that are not equal, and their vectors."""
+    return torch.linalg.svd(x + torch.diag(APART))
 
 
 CASES = (
@@ -263,6 +275,9 @@ CASES = (
     Case("col2im", lambda x: functional.unfold(x[None, None], 2)),
     Case("nll_loss_backward", lambda x: functional.cross_entropy(x, LABELS)),
     Case("linalg_inv_ex", lambda x: torch.linalg.inv_ex(x + 9 * torch.eye(3))[0], (3, 3)),
+    Case("linalg_lu_factor_ex", lambda x: torch.linalg.lu(x[:, :3] + 9 * torch.eye(3))),
+    Case("_linalg_eigh", find_eigenvectors, (3, 3)),
+    Case("_linalg_svd", find_singular_vectors, (3, 3)),
 )
 
 RESAMPLING_CASES = (
@@ -632,6 +647,8 @@ OPEN_CASES = {
     "sort": Case("sort", lambda x: x.sort(), (2, 40)),
     "kthvalue": Case("kthvalue", lambda x: x.kthvalue(4), (6, 9)),
     "mode": Case("mode", lambda x: x.mode(), (2, 40)),
+    "_linalg_eigh": Case("_linalg_eigh", lambda x: torch.linalg.eigh(x + x.mT + LEAN), (3, 3)),
+    "_linalg_svd": Case("_linalg_svd", find_singular_vectors, (3, 3)),
     "index_put": Case(
         "index_put", lambda x: torch.zeros(36).index_put((PLACES.t(),), x.t()), (3, 6)
     ),

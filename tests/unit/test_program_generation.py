@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from offchain.arithmetic.philox import uniform_bits
 from offchain.commitments.tensors import Array
-from offchain.errors import UsageError
+from offchain.errors import CaptureError, UsageError
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
 from offchain.frontend.capture import Captured, capture
@@ -29,6 +29,7 @@ from offchain.frontend.generation.decoding import Generation
 from offchain.frontend.generation.huggingface import CausalModel
 from offchain.frontend.generation.prefill import Run, find_wrong_token, prefill
 from offchain.frontend.load import load_recipe
+from offchain.frontend.recipe import InferenceRecipe
 from offchain.programs.graph import Program
 from tests.program_helpers import assert_close, run_function
 from tests.quick import only, share
@@ -37,6 +38,7 @@ from tests.training_helpers import by_name, encode
 WORDS = 11
 PROMPTS = ((3, 1, 4), (1,), (5, 9))
 LENGTH = 8
+NEW = 3
 
 
 class Speaker(nn.Module):
@@ -190,6 +192,67 @@ def test_greedy_text_is_that_of_the_library(name: str) -> None:
             do_sample=False,
         )
         assert row.tolist() == text[0].tolist()
+
+
+def make_library_recipe(name: str, **options: Any) -> InferenceRecipe:
+    """Return a recipe that calls the library's own generate."""
+    model: Any = make_causal(name).model
+    model.generation_config.eos_token_id = options.pop("eos", None)
+
+    def forward(model: Any, tokens: Tensor) -> Tensor:
+        result: Tensor = model.generate(
+            tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=NEW, **options
+        )
+        return result
+
+    def batch(step: int) -> tuple[Tensor, ...]:
+        return (torch.randint(WORDS, (2, 4), generator=torch.Generator().manual_seed(step)),)
+
+    return InferenceRecipe(model, forward, batch)
+
+
+def repeat_by_hand(model: Any, tokens: Tensor) -> Tensor:
+    """Append the best token, again and again."""
+    for _ in range(NEW):
+        best = model(input_ids=tokens, use_cache=False).logits[:, -1].argmax(-1, keepdim=True)
+        tokens = torch.cat([tokens, best], 1)
+    return tokens
+
+
+LOOPS: dict[str, Callable[[], InferenceRecipe]] = {
+    "gpt2": lambda: make_library_recipe("gpt2", do_sample=False),
+    "llama": lambda: make_library_recipe("llama", do_sample=False),
+    "without a cache": lambda: make_library_recipe("llama", do_sample=False, use_cache=False),
+    "by hand": lambda: replace(make_library_recipe("gpt2"), forward=repeat_by_hand),
+}
+
+
+@pytest.mark.parametrize("name", only({"gpt2"}, LOOPS))
+def test_generate_of_the_library_is_captured(name: str) -> None:
+    """A program of the library's own loop, or of one by hand, says what the library says."""
+    recipe = LOOPS[name]()
+    captured = capture(recipe)
+    for step in range(3):
+        state = Executor(captured.program).run(captured.initial_state, captured.batch(step), step)
+        expected = recipe.forward(recipe.model, *recipe.batch(step))
+        assert expected.shape == (2, 4 + NEW)
+        assert state[-1].tolist() == expected.tolist()
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "an end": {"do_sample": False, "eos": 1},
+    "beams": {"num_beams": 2},
+}
+
+
+@pytest.mark.parametrize("name", only({"an end"}, REFUSED))
+def test_generate_that_branches_is_refused(name: str) -> None:
+    """Texts that end where data says, and beams, are refused in a line that says what to give."""
+    with pytest.raises(
+        CaptureError, match=r"set model\.generation_config\.eos_token_id to None"
+    ) as it:
+        capture(make_library_recipe("gpt2", pad_token_id=0, **REFUSED[name]))
+    assert len(str(it.value).splitlines()) == 1
 
 
 @each_choice

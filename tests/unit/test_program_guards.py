@@ -3,6 +3,8 @@
 PYTEST_DONT_REWRITE: an assertion of a model here is to be the one that Python makes.
 """
 
+import logging
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -227,3 +229,131 @@ def test_a_check_of_integers_is_refused() -> None:
     """A result that can't be NaN can't say that a check failed."""
     with pytest.raises(CaptureError, match="can't be NaN"):
         capture_function(lambda x: by_raise(x).long(), X)
+
+
+logger = logging.getLogger(__name__)
+
+
+def by_print(x: torch.Tensor) -> torch.Tensor:
+    """Print something of large numbers."""
+    if LIMIT > 0 and x.max() >= LIMIT:
+        print(f"large: {x.max().item():.2f}", len(x))  # noqa: T201 - as users do
+    return x + 1
+
+
+def by_log(x: torch.Tensor) -> torch.Tensor:
+    """Log and warn of numbers that are not finite."""
+    if not torch.isfinite(x).all():
+        logger.warning("not finite: %s", x)
+        warnings.warn("not finite", stacklevel=2)
+    return x + 1
+
+
+def for_nobody(x: torch.Tensor) -> torch.Tensor:
+    """Look at data for a setting that nobody has set."""
+    is_large, is_small = bool(x.max() >= LIMIT), bool(x.min() < -LIMIT)
+    if LIMIT < 0 and (is_large or is_small):
+        x = x * 2
+    return x + 1
+
+
+@pytest.mark.parametrize("function", [by_print, by_log, for_nobody])
+def test_a_branch_that_makes_no_difference_is_none(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    """Messages, and truths on which nothing depends, leave one program, whatever the data is."""
+    captured = capture_function(function, X)
+    for batch in (X, X + 2, X * torch.inf):
+        found = Executor(captured.program).run(captured.initial_state, [batch.numpy()], 0)[-1]
+        np.testing.assert_array_equal(found, (batch + 1).numpy())
+
+
+def count_and_print(x: torch.Tensor) -> torch.Tensor:
+    """Change what is returned, beside a message."""
+    y = [x]
+    if x.max() >= LIMIT:
+        print(y.pop())  # noqa: T201 - as users do
+    return y[0] if y else x + 1
+
+
+def write_and_print(x: torch.Tensor) -> torch.Tensor:
+    """Change a tensor within a message."""
+    y = x + 1
+    if x.max() >= LIMIT:
+        print(y.mul_(2).max())  # noqa: T201 - as users do
+    return y
+
+
+def by_two_truths(x: torch.Tensor) -> torch.Tensor:
+    """Return another value if two truths hold, either of which alone says nothing."""
+    is_large, is_small = bool(x.max() >= LIMIT), bool(x.min() < -LIMIT)
+    return x * 2 if is_large and is_small else x + 1
+
+
+@pytest.mark.parametrize("function", [count_and_print, write_and_print, by_two_truths])
+def test_a_branch_that_makes_a_difference_is_refused(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    """A message with an effect, and truths that only together have one, are branches."""
+    with pytest.raises(CaptureError, match="the program would depend on data"):
+        capture_function(function, X)
+
+
+def of_ones(x: torch.Tensor) -> torch.Tensor:
+    """Ask a mask of ones whether it hides anything, as libraries do."""
+    mask = torch.ones_like(x, dtype=torch.long)
+    if (mask == 1).all() and not bool(torch.full((2,), False).any()):
+        return x + 1
+    return x * mask
+
+
+def of_what_is_written(x: torch.Tensor) -> torch.Tensor:
+    """Write numbers into a table, and branch on it."""
+    table = torch.zeros(3)
+    table[1] = 2
+    return x * 2 if table.sum() > 1 else x
+
+
+def of_lengths(x: torch.Tensor) -> torch.Tensor:
+    """Count unfinished rows until a length is reached."""
+    unfinished, steps = torch.ones(2, dtype=torch.long), 0
+    while unfinished.max() != 0:
+        steps += 1
+        unfinished = unfinished & ~torch.full((2,), steps >= len(x))
+        x = x + 1
+    return x
+
+
+@pytest.mark.parametrize("function", [of_ones, of_what_is_written, of_lengths])
+def test_branches_on_constants_are_taken(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    """What a step makes of numbers alone is known, and no data."""
+    (found,) = run_function(function, X)
+    np.testing.assert_array_equal(found, function(X).numpy())
+
+
+def put(x: torch.Tensor, write: Callable[[torch.Tensor, torch.Tensor], Any]) -> torch.Tensor:
+    """Branch on a tensor of numbers after data was written to it."""
+    table = torch.tensor([1.0, 2.0])
+    first = table[:1]
+    write(table, x[:2])
+    return x * 2 if first[0] > 0.25 else x * 3
+
+
+WRITES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "a view": lambda table, x: table[:1].copy_(x[:1]),
+    "the whole": lambda table, x: table.mul_(x),
+    "an element": lambda table, x: table.__setitem__(0, x[0]),
+    "out": lambda table, x: torch.neg(x, out=table),
+    "data": lambda table, x: table.data.copy_(x),
+    "a list": lambda table, x: torch._foreach_add_([table], [x]),
+    "chance": lambda table, _: table.uniform_(),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_constant_that_data_is_written_to_is_none(name: str) -> None:
+    """Whatever a tensor of numbers held, by whichever view it is changed, it is data then."""
+    with pytest.raises(CaptureError, match="the program would depend on data"):
+        capture_function(lambda x: put(x, WRITES[name]), X)

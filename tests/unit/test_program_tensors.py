@@ -52,7 +52,7 @@ def test_models_of_other_floats_are_refused(dtype: torch.dtype) -> None:
     [
         *((dtype, r"convert it by \.float\(\)") for dtype in FLOATS),
         *((dtype, r"indices by \.long\(\)") for dtype in (torch.uint16, torch.uint32)),
-        (torch.complex64, "its real and its imaginary part"),
+        (torch.complex64, r"a real tensor of shape \(\.\.\., 2\), and call torch\.view_as_complex"),
     ],
     ids=str,
 )

@@ -1,5 +1,6 @@
 """Batches: functions of a step's number alone, of shapes that never change."""
 
+import io
 import math
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import suppress
@@ -11,7 +12,7 @@ import torch
 from offchain.commitments.tensors import Array, compute_tensor_root
 from offchain.errors import CaptureError, MootError
 from offchain.frontend.capture.contents import MemoizedFunction, walk
-from offchain.frontend.capture.keeping import Memory
+from offchain.frontend.capture.keeping import Memory, list_roots
 from offchain.frontend.environment import standard_torch
 from offchain.frontend.exchange import to_array, to_tensor
 from offchain.frontend.lowering.graph import TORCH_TYPES
@@ -94,7 +95,7 @@ def _describe(tensor: torch.Tensor) -> str:
 
 
 def refuse_iterators(recipe: Recipe) -> None:
-    """Refuse a batch function that reads an iterator, before any batch is asked for.
+    """Refuse a recipe that reads an iterator, before any batch is asked for.
 
     Raises:
         CaptureError: it does.
@@ -104,6 +105,13 @@ def refuse_iterators(recipe: Recipe) -> None:
             raise CaptureError(
                 f"{path}: the batch function reads an iterator ({type(found).__name__}), so that a "
                 "batch depends on which were asked for before; make it of the step's number alone"
+            )
+    for path, found in walk(list_roots(recipe)):
+        is_plain = isinstance(found, Iterator) and not hasattr(found, "__dict__")
+        if is_plain and not isinstance(found, io.IOBase):
+            raise CaptureError(
+                f"{path}: the step reads an iterator ({type(found).__name__}), and a program does "
+                "not know how far it is; give what a step needs with its batch"
             )
 
 

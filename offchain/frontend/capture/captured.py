@@ -27,12 +27,15 @@ from offchain.frontend.capture.draft import (
 )
 from offchain.frontend.capture.eager import EagerRun, warm_up
 from offchain.frontend.capture.faults import tracing
-from offchain.frontend.capture.keeping import Memory, kept, remember
+from offchain.frontend.capture.keeping import Memory, kept, remember, remember_parts
 from offchain.frontend.capture.known import Known, make_program
+from offchain.frontend.capture.moving import Step, refuse_moving
+from offchain.frontend.capture.options import refuse_options
 from offchain.frontend.capture.recall import check_kept, find_origin, keep, recall
 from offchain.frontend.capture.rehearsal import rehearse
 from offchain.frontend.capture.steadiness import Unsteadiness, explain, find_hidden_state
 from offchain.frontend.capture.stepping import step_as_user
+from offchain.frontend.capture.written import refuse_written
 from offchain.frontend.environment import standard_torch, uncompiled
 from offchain.frontend.recipe import Recipe, take_first
 from offchain.frontend.tracing import get_initial_state, record
@@ -132,6 +135,7 @@ def _prepared(
         second = as_tensors(batch(1))
         memory.restore()
         with tracing(recipe.model, lambda: _run_eagerly(recipe, first, memory)):
+            refuse_options(recipe, memory, first)
             yield memory, second
 
 
@@ -151,6 +155,7 @@ def _trace(
     """Return the program of one step of a recipe, which is not compared with torch."""
     with _prepared(recipe, first, inputs, batch) as (memory, second):
         start = make_start(recipe, first, memory.copies)
+        refuse_written(recipe, start.record, inputs)
         known = make_program(recipe, start, arithmetic)
         found = find_hidden_state(recipe, start, memory, second)
         if found is not None:
@@ -170,6 +175,7 @@ def _trace_and_rehearse(
         warm_up(recipe, first)
         memory.restore()
         start = make_start(recipe, first, memory.copies)
+        refuse_written(recipe, start.record, inputs)
         draft = make_draft(recipe, start, arithmetic)
         found = find_hidden_state(recipe, start, memory, second)
         memory.restore()
@@ -201,7 +207,9 @@ def _rehearse(
     first = record(recipe, get_initial_state(recipe), as_tensors(batch(0)), {})
     changes = settled.list_changed_objects()
     settled.restore_tensors()
-    second = record(recipe, get_initial_state(recipe), as_tensors(batch(1)), {})
+    state, parts = get_initial_state(recipe), remember_parts(recipe)
+    second = record(recipe, state, as_tensors(batch(1)), {})
     difference = first.find_difference(second)
     if difference is not None:
         raise explain(changes, difference)
+    refuse_moving(Step(recipe, state, as_tensors(batch(1)), settled), second, parts)

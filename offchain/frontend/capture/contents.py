@@ -2,18 +2,21 @@
 
 import random
 import sys
+import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, MutableMapping, MutableSequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
-from typing import Any
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from offchain.frontend.neighbours import OURS, Neighbourhood
+from offchain.frontend.neighbours import OURS, Neighbourhood, is_of_user
 from offchain.text import show
 
 MemoizedFunction = type(lru_cache(int))
@@ -25,9 +28,14 @@ MAX_OBJECTS = 100_000
 """Objects beyond which no further ones are looked at."""
 
 _LEAVES = (
-    *(ModuleType, type, BuiltinFunctionType, np.ndarray, torch.Tensor, *_GENERATORS),
+    *(ModuleType, BuiltinFunctionType, np.ndarray, *_GENERATORS),
     Neighbourhood,
 )
+
+_METHODS = (FunctionType, staticmethod, classmethod, property)
+
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+"""Attributes of a tensor that hold what is called with its gradient."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +45,89 @@ class Globals:
     variables: dict[str, Any]
     names: tuple[str, ...]
 
+    def read(self) -> dict[str, Any]:
+        """Return the variables that there are."""
+        return {name: self.variables[name] for name in self.names if name in self.variables}
+
+    def write(self, name: str, value: Any) -> None:
+        """Set a variable."""
+        self.variables[name] = value
+
+    def restore(self, content: dict[str, Any]) -> None:
+        """Put the variables back."""
+        self.variables.update(content)
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """The attributes of an object that are not in its dictionary: of a class, or in slots."""
+
+    owner: Any
+
+    def read(self) -> dict[str, Any]:
+        """Return the attributes that there are, without the methods of a class."""
+        if isinstance(self.owner, type):
+            found = vars(self.owner).items()
+            return {k: v for k, v in found if k[:2] != "__" and not isinstance(v, _METHODS)}
+        return {
+            k: getattr(self.owner, k) for k in _list_slots(self.owner) if hasattr(self.owner, k)
+        }
+
+    def write(self, name: str, value: Any) -> None:
+        """Set an attribute."""
+        setattr(self.owner, name, value)
+
+    def restore(self, content: dict[str, Any]) -> None:
+        """Put the attributes back, and delete those that there were not."""
+        for name in [name for name in self.read() if name not in content]:
+            delattr(self.owner, name)
+        for name, value in content.items():
+            self.write(name, value)
+
+
+def _list_slots(found: Any) -> list[str]:
+    """Return the names of an object's slots, where a user has written its class."""
+    kinds = [kind for kind in type(found).__mro__ if _is_class_of_user(kind)]
+    slots = [vars(kind).get("__slots__", ()) for kind in kinds]
+    names = [name for it in slots for name in ([it] if isinstance(it, str) else it)]
+    return [name for name in names if name[:2] != "__"]
+
+
+def _is_class_of_user(kind: type) -> bool:
+    """Return whether a user has written a class."""
+    if kind.__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
+        return False
+    functions = (getattr(it, "__func__", it) for it in vars(kind).values())
+    codes = [it.__code__ for it in functions if isinstance(it, FunctionType)]
+    if codes:  # those of a dataclass are made of a text
+        paths = [code.co_filename for code in codes if code.co_filename[:1] != "<"]
+        if paths:
+            return any(map(is_of_user, paths))
+    return is_of_user(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
+
 
 def list_parts(path: str, found: Any) -> Iterator[tuple[str, Any]]:
     """Yield the objects that one object consists of, with their paths."""
     if isinstance(found, _LEAVES):
         return
+    if isinstance(found, torch.Tensor):
+        hooks = [dict(getattr(found, it, None) or {}) for it in _HOOKS]
+        yield from ((f"{path} hook", hook) for it in hooks for hook in it.values())
+        return
+    if isinstance(found, type):
+        yield from _list_class(path, found)
+        return
+    yield from _list_contained(path, found)
+    if isinstance(found, torch.nn.Module):
+        yield path, type(found).forward
+    if _is_class_of_user(type(found)):
+        yield type(found).__name__, type(found)
+        if _list_slots(found):
+            yield path, Attributes(found)
+
+
+def _list_contained(path: str, found: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what is in a container, or what a function or an object refers to."""
     if isinstance(found, MutableMapping):
         yield from ((_name_entry(path, key), value) for key, value in found.items())
     elif isinstance(found, (MutableSequence, tuple)):
@@ -50,13 +136,27 @@ def list_parts(path: str, found: Any) -> Iterator[tuple[str, Any]]:
         yield path, read_content(found)
     elif isinstance(found, Globals):
         entries = ((f"{path}.{name}", found.variables[name]) for name in found.names)
-        yield from (entry for entry in entries if _is_plain(entry[1]))
+        yield from (entry for entry in entries if _is_followed(entry[1]))
+    elif isinstance(found, Attributes):
+        yield from ((f"{path}.{name}", value) for name, value in found.read().items())
     elif isinstance(found, (MethodType, FunctionType, MemoizedFunction, partial)):
         yield from _list_variables(path, found)
+    elif isinstance(found, weakref.ref):
+        yield path, found()
     elif isinstance(getattr(found, "__dict__", None), dict) and not _is_of_library(found):
         yield f"{path}.__dict__", found.__dict__
-    if isinstance(found, torch.nn.Module):
-        yield path, type(found).forward
+
+
+def _list_class(path: str, kind: type) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes and methods of a class that a user has written, and its bases."""
+    if not _is_class_of_user(kind):
+        return
+    yield path, Attributes(kind)
+    for method in vars(kind).values():
+        if isinstance(method, _METHODS):
+            functions = [getattr(method, name, None) for name in ("__func__", "fget", "fset")]
+            yield from ((path, it) for it in (method, *functions) if isinstance(it, FunctionType))
+    yield from ((base.__name__, base) for base in kind.__bases__)
 
 
 def walk(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -73,6 +173,8 @@ def walk(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 def _is_of_library(found: Any) -> bool:
     """Return whether an object is of a class of Python's own library: a thread, a logger."""
+    if isinstance(found, threading.local):
+        return False
     return type(found).__module__.partition(".")[0] in sys.stdlib_module_names
 
 
@@ -83,6 +185,13 @@ def _is_plain(found: Any) -> bool:
     if isinstance(found, (MutableSequence, set)):
         return all(isinstance(part, (*_VALUES, torch.Tensor, np.ndarray)) for part in found)
     return isinstance(found, (torch.Tensor, np.ndarray, Iterator, *_GENERATORS))
+
+
+def _is_followed(found: Any) -> bool:
+    """Return whether a global variable is data, or what a user has written."""
+    if isinstance(found, FunctionType):
+        return is_of_user(found.__code__.co_filename)
+    return _is_plain(found) or _is_class_of_user(found if isinstance(found, type) else type(found))
 
 
 def _name_entry(path: str, key: Any) -> str:
@@ -117,23 +226,40 @@ def _list_variables(path: str, function: Any) -> Iterator[tuple[str, Any]]:
     yield from ((f"{path}.{name}", cell) for name, cell in cells)
     yield f"{path}.__defaults__", function.__defaults__ or ()
     variables = function.__globals__
-    names = [name for name in function.__code__.co_names if name in variables]
-    kept = [n for n in names if isinstance(variables[n], _VALUES) or _is_plain(variables[n])]
+    yield f"{path}.__dict__", function.__dict__
+    names = [name for code in _list_codes(function.__code__) for name in code.co_names]
+    kept = [
+        name
+        for name in dict.fromkeys(names)
+        if name in variables
+        and (isinstance(variables[name], _VALUES) or _is_followed(variables[name]))
+    ]
     yield path, Globals(variables, tuple(kept))
+
+
+def _list_codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function and of all functions that it defines."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _list_codes(constant)
 
 
 def read_content(found: Any) -> Any:
     """Return a copy of the content of an object that can change, or None."""
+    content = None
     if isinstance(found, (MutableMapping, MutableSequence, set, np.ndarray)):
-        return found.copy() if hasattr(found, "copy") else None
-    if isinstance(found, CellType):
-        try:
-            return found.cell_contents
-        except ValueError:  # an empty cell
-            return None
-    if isinstance(found, Globals):
-        return {name: found.variables[name] for name in found.names}
-    return _read_generator(found) if isinstance(found, _GENERATORS) else None
+        content = found.copy() if hasattr(found, "copy") else None
+    elif isinstance(found, tuple):
+        content = found
+    elif isinstance(found, CellType):
+        with suppress(ValueError):  # an empty cell
+            content = found.cell_contents
+    elif isinstance(found, (Globals, Attributes)):
+        content = found.read()
+    elif isinstance(found, _GENERATORS):
+        content = _read_generator(found)
+    return content
 
 
 def _read_generator(found: Any) -> Any:
@@ -150,21 +276,29 @@ def write_content(found: Any, content: Any) -> None:
         return
     if isinstance(found, np.ndarray):
         found[...] = content
+    elif isinstance(found, deque):
+        found.clear()
+        found.extend(content)
     elif isinstance(found, MutableSequence):
         found[:] = content
     elif isinstance(found, CellType):
         found.cell_contents = content
-    elif isinstance(found, Globals):
-        found.variables.update(content)
-    elif isinstance(found, random.Random):
-        found.setstate(content)
-    elif isinstance(found, np.random.Generator):
-        found.bit_generator.state = content
-    elif isinstance(found, (np.random.RandomState, torch.Generator)):
-        found.set_state(content)
+    elif isinstance(found, (Globals, Attributes)):
+        found.restore(content)
+    elif isinstance(found, _GENERATORS):
+        _write_generator(found, content)
     else:
         found.clear()
         found.update(content)
+
+
+def _write_generator(found: Any, content: Any) -> None:
+    if isinstance(found, random.Random):
+        found.setstate(content)
+    elif isinstance(found, np.random.Generator):
+        found.bit_generator.state = content
+    else:
+        found.set_state(content)
 
 
 def list_changes(path: str, found: Any, before: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -173,19 +307,62 @@ def list_changes(path: str, found: Any, before: Any) -> Iterator[tuple[str, Any,
     if isinstance(found, (np.ndarray, *_GENERATORS)):
         if not _is_equal(now, before):
             yield path, before, now
-    elif isinstance(found, (MutableMapping, Globals)):
+    elif isinstance(found, (MutableMapping, Globals, Attributes)):
         for key in {**before, **now}:
             if now.get(key) is not before.get(key):
-                name = f"{path}.{key}" if isinstance(found, Globals) else _name_entry(path, key)
-                yield name, before.get(key), now.get(key)
+                yield _name_part(path, found, key), before.get(key), now.get(key)
     elif isinstance(found, MutableSequence) and len(now) == len(before):
         pairs = enumerate(zip(before, now, strict=True))
         yield from ((f"{path}[{k}]", old, new) for k, (old, new) in pairs if old is not new)
     elif isinstance(found, CellType):
         if now is not before:
             yield path, before, now
-    elif now != before:
+    elif now is not before and now != before:
         yield path, before, now
+
+
+class Part(NamedTuple):
+    """A part of an object.
+
+    Attributes:
+        path: how it is reached.
+        holder: the object.
+        key: by which the object has it; None where it is the whole content.
+        value: the part.
+    """
+
+    path: str
+    holder: Any
+    key: Any
+    value: Any
+
+
+def split_content(path: str, found: Any, content: Any) -> Iterator[Part]:
+    """Yield the content of a container or an array as a whole, and each part of an object."""
+    if isinstance(found, (MutableMapping, MutableSequence, set, np.ndarray)):
+        yield Part(path, found, None, content)
+    if isinstance(found, CellType):
+        yield Part(path, found, "cell_contents", content)
+    elif isinstance(found, (MutableSequence, tuple)):
+        yield from (Part(f"{path}[{k}]", found, k, it) for k, it in enumerate(content))
+    elif isinstance(found, (MutableMapping, Globals, Attributes)):
+        for key, value in content.items():
+            yield Part(_name_part(path, found, key), found, key, value)
+
+
+def write_part(found: Any, key: Any, value: Any) -> None:
+    """Set a part of an object that can be set."""
+    if isinstance(found, (Globals, Attributes)):
+        found.write(key, value)
+    elif isinstance(found, CellType):
+        found.cell_contents = value
+    else:
+        found[key] = value
+
+
+def _name_part(path: str, found: Any, key: Any) -> str:
+    is_named = isinstance(found, (Globals, Attributes))
+    return f"{path}.{key}" if is_named else _name_entry(path, key)
 
 
 def _is_equal(a: Any, b: Any) -> bool:

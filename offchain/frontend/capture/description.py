@@ -33,8 +33,8 @@ import numpy as np
 import torch
 
 from offchain.frontend.exchange import to_array
+from offchain.frontend.memory import get_memory
 from offchain.frontend.recipe import Recipe, TrainingRecipe
-from offchain.frontend.routes import get_memory
 from offchain.frontend.tracing import name_tensors
 
 _VALUES = (type(None), bool, int, float, complex, str, bytes)

@@ -13,6 +13,8 @@ from torch.fx import GraphModule
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.errors import UsageError
+from offchain.frontend.capture.keeping import remember_parts
 from offchain.frontend.exchange import to_array
 from offchain.frontend.lowering.builder import Builder, RefusalError, identity
 from offchain.frontend.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
@@ -25,6 +27,7 @@ from offchain.frontend.updates import check_optimizer, set_apart
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
 from offchain.programs.legality import check_program
 from offchain.programs.limits import MAX_RANK
+from offchain.text import show
 
 Key = TypeVar("Key")
 
@@ -118,10 +121,29 @@ def check_recipe(recipe: Recipe) -> None:
     """
     check_parts(recipe)
     if isinstance(recipe, TrainingRecipe):
-        check_optimizer(recipe)
+        _check_updates(recipe)
     tensors = name_tensors(recipe.model)
     make_slots(tensors)
     check_memory(tensors)
+
+
+def _check_updates(recipe: TrainingRecipe) -> None:
+    """Refuse optimizers and schedulers; a scheduler may keep nothing where its copy keeps it, too.
+
+    Raises:
+        UsageError: one is refused.
+    """
+    parts = None if recipe.scheduler is None else remember_parts(recipe)
+    check_optimizer(recipe)
+    if parts is None:
+        return
+    changes = parts.list_changed_objects()
+    parts.restore()
+    for change in changes:
+        raise UsageError(
+            f"{change.path}: stepping a copy of the scheduler changes it from {show(change.before)}"
+            f" to {show(change.after)}; let a scheduler depend on the number of its step alone"
+        )
 
 
 def check_batch(recipe: Recipe, batch: Sequence[torch.Tensor]) -> tuple[Slot, ...]:
@@ -244,7 +266,7 @@ def _advise(name: str, tensor: torch.Tensor) -> str:
     if tensor.dtype in TORCH_TYPES:
         return ""
     if tensor.is_complex():
-        return "; keep its real and its imaginary part"
+        return "; hold it as a real tensor of shape (..., 2), and call torch.view_as_complex on it"
     if tensor.is_floating_point():
         is_of_model = name.startswith(OF_MODEL)
         return "; call model.float() first" if is_of_model else "; convert it by .float()"

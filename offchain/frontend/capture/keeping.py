@@ -1,25 +1,34 @@
 """The record of a model before capture, which restores every attribute, tensor and generator."""
 
+import contextvars
+import os
 import random
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from offchain.frontend.capture.contents import (
+    Part,
     is_equal_data,
     list_changes,
     read_content,
+    split_content,
     walk,
     write_content,
 )
+from offchain.frontend.memory import get_memory
 from offchain.frontend.recipe import InferenceRecipe, Recipe
-from offchain.frontend.routes import get_memory
 from offchain.frontend.tracing import name_tensors
+
+_LARGEST = 1 << 12
+"""The elements of a tensor or an array above which it is data, and no counter."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,12 @@ def kept(recipe: Recipe) -> Iterator["Memory"]:
 def remember(recipe: Recipe) -> "Memory":
     """Return the record of everything that the model and the functions of a recipe reach."""
     known = {id(tensor) for tensor in name_tensors(recipe.model).values()}
-    return Memory(_list_roots(recipe), known)
+    return Memory(list_roots(recipe), known)
+
+
+def remember_parts(recipe: Recipe) -> "Memory":
+    """Return the record of what a recipe reaches, without large tensors and arrays."""
+    return Memory(list_roots(recipe), largest=_LARGEST)
 
 
 class Memory:
@@ -84,12 +98,22 @@ class Memory:
         """Note the content of one object."""
         if isinstance(found, torch.Tensor):
             is_plain = found.layout is torch.strided and found.device.type == "cpu"
+            is_plain = is_plain and not isinstance(found, FakeTensor)
             if is_plain and found.numel() <= self._largest:
                 self._tensors.append(_KeptTensor(path, found))
         elif isinstance(found, np.ndarray) and found.size > self._largest:
             return
         elif (content := read_content(found)) is not None:
             self._contents.append((path, found, content))
+
+    def list_parts(self) -> Iterator[Part]:
+        """Yield the objects that were recorded, and their parts, by their content then."""
+        for path, found, content in self._contents:
+            yield from split_content(path, found, content)
+
+    def list_changed_settings(self) -> list[Change]:
+        """Return the variables of the process that have changed, and the generators."""
+        return self._settings.list_changes()
 
     def list_changes(self) -> list[Change]:
         """Return what has changed, but for tensors and what torch itself keeps of modules."""
@@ -137,11 +161,14 @@ class Memory:
                         found.update({key: content[key]} if key in content else {})
 
 
-def _list_roots(recipe: Recipe) -> list[tuple[str, Any]]:
+def list_roots(recipe: Recipe) -> list[tuple[str, Any]]:
+    """Return the objects that a step runs, with their paths."""
+    model = [("model", recipe.model)]
+    model += [(f"model.{name}", parameter) for name, parameter in recipe.model.named_parameters()]
     if isinstance(recipe, InferenceRecipe):
-        return [("model", recipe.model), ("forward", recipe.forward)]
-    roots = [("model", recipe.model), ("loss", recipe.loss), ("optimizer", recipe.optimizer)]
-    return [*roots, ("optimizer.scheduler", recipe.scheduler)]
+        return [*model, ("forward", recipe.forward)]
+    updates = [("optimizer", recipe.optimizer), ("optimizer.scheduler", recipe.scheduler)]
+    return [*model, ("loss", recipe.loss), *updates]
 
 
 class _KeptTensor:
@@ -183,10 +210,16 @@ class _Settings:
         self._python = random.getstate()
         self._dtype = torch.get_default_dtype()
         self._grad = torch.is_grad_enabled()
+        self._variables = _read_variables()
 
     def list_changes(self) -> list[Change]:
-        """Return the generators of the process that were drawn from, but for torch's own."""
-        found = []
+        """Return what has changed: the variables of the process, and generators but torch's own."""
+        variables = _read_variables()
+        found = [
+            Change(_name_variable(key), self._variables.get(key), value)
+            for key, value in variables.items()
+            if _is_other(value, self._variables.get(key))
+        ]
         if random.getstate() != self._python:
             found.append(Change("Python's random", None, None))
         now = np.random.get_state()  # noqa: NPY002 - likewise
@@ -200,3 +233,34 @@ class _Settings:
         random.setstate(self._python)
         torch.set_default_dtype(self._dtype)
         torch.set_grad_enabled(self._grad)
+        for key, value in _read_variables().items():
+            if _is_other(value, self._variables.get(key)):
+                _restore_variable(key, self._variables)
+
+
+def _read_variables() -> dict[str | ContextVar[Any], Any]:
+    """Return the variables of the process's environment, and those of the context."""
+    return {**os.environ, **contextvars.copy_context()}
+
+
+def _is_other(a: Any, b: Any) -> bool:
+    """Return whether a variable is another number or text: packages keep other things in some."""
+    return isinstance(a, (int, float, str)) and (type(a), a) != (type(b), b)
+
+
+def _name_variable(key: str | ContextVar[Any]) -> str:
+    is_context = isinstance(key, ContextVar)
+    return f"the context's {key.name}" if is_context else f"the environment's {key}"
+
+
+def _restore_variable(
+    key: str | ContextVar[Any], before: Mapping[str | ContextVar[Any], Any]
+) -> None:
+    """Put a variable back; one of the context that was not set can't be unset."""
+    if isinstance(key, ContextVar):
+        if key in before:
+            key.set(before[key])
+    elif key in before:
+        os.environ[key] = before[key]
+    else:
+        del os.environ[key]

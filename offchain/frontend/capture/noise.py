@@ -6,14 +6,16 @@ makes or takes have equal errors, so that what is tied stays tied.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from offchain.frontend.capture.draft import OwnError
 from offchain.frontend.capture.eager import Drawn, prompt
@@ -36,12 +38,6 @@ _RARE = 512
 
 _FIRST_FACTOR, _SECOND_FACTOR = 0x2C1B3C6D, 0x297A2D39
 """Odd numbers by which bits are mixed."""
-
-_SHIFT = 15
-"""Places by which the upper bits are moved onto the lower ones."""
-
-_UNSIGNED = (1 << 32 - _SHIFT) - 1
-"""The bits that a shift leaves, without the copies of the sign: else no error was negative."""
 
 
 class NoisyStep(Interpreter):
@@ -71,56 +67,132 @@ class NoisyStep(Interpreter):
         super().__init__(graph)
         self._errors, self._drawn, self._slack = errors, drawn, slack
         self._salts = Random(seed)  # noqa: S311 - errors are no secret
+        self._short: dict[Node, bool] = {}
 
     def run_node(self, n: Node) -> Any:
         """Return the result of an operator."""
         if n.op != "call_function":
             return super().run_node(n)
-        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        return self.apply(n, *self.fetch_args_kwargs_from_env(n))
+
+    def apply(self, n: Node, args: Any, kwargs: Any) -> Any:
+        """Return the result of an operator on these operands, with its errors."""
         if n.name not in self._errors:
             return _call(n, n.target, args, kwargs)
-        error = self._errors[n.name]
-        target: Any = n.target
-        if target is torch.ops.aten.view.default:
-            target = torch.ops.aten.reshape.default  # disturbed tensors may have other strides
+        error, target = self._errors[n.name], _find_target(n)
         noisy = args
         if error.operands:
             noisy = tree_map(lambda x: self._disturb(x, error.operands), args)
         result = _call(n, target, noisy, kwargs)
         if n.name in self._drawn:
-            drawn = self._drawn[n.name]
-            return prompt(target, noisy, result, drawn) if drawn else result
+            return self._prompt(n, noisy, result)
         if error.result:
             result = tree_map(lambda x: self._disturb(x, error.result), result)
-        if any(error) and any(map(_has_short, tree_leaves((args, kwargs)))):
+        if any(error) and any(map(self._is_short, n.all_input_nodes)):
             plain = _call(n, target, args, kwargs)
             wide = _call(n, target, tree_map(_widen, args), tree_map(_widen, kwargs))
             result = tree_map(_keep_exact, result, plain, wide)
         return result
+
+    def _is_short(self, node: Node) -> bool:
+        """Return whether the result of an operator has short numbers; it is looked at once."""
+        if node not in self._short:
+            self._short[node] = _has_short(_get_noisy(self.env[node]))
+        return self._short[node]
+
+    def apply_exactly(self, n: Node, args: Any, kwargs: Any) -> Any:
+        """Return the result of an operator on these operands, without errors."""
+        result = _call(n, _find_target(n), args, kwargs)
+        return self._prompt(n, args, result) if n.name in self._drawn else result
+
+    def _prompt(self, n: Node, args: Any, result: Any) -> Any:
+        drawn = self._drawn[n.name]
+        return prompt(_find_target(n), args, result, drawn) if drawn else result
 
     def _disturb(self, value: Any, error: float) -> Any:
         if isinstance(value, torch.Tensor) and value.is_complex():
             return self._disturb_parts(value, error)
         if not _holds_numbers(value):
             return value
-        moved = value * (1 + self._draw_errors(value) * (error * self._slack * UNIT))
-        moved = moved.to(value.dtype)
-        return torch.where(moved.isfinite(), moved, value)
+        x = _read(value)
+        moved = x + x * self._draw_errors(x, error)
+        moved = np.where(np.isfinite(moved), moved, x)
+        return torch.from_numpy(moved).squeeze(0).to(value.dtype)
 
     def _disturb_parts(self, value: torch.Tensor, error: float) -> torch.Tensor:
         """Return complex numbers with errors of both parts, relative to the number's size."""
         parts = torch.view_as_real(value.resolve_conj())
         size = torch.where(parts == 0, 0, value.abs()[..., None])
-        moved = parts + size * (self._draw_errors(parts) * (error * self._slack * UNIT))
+        errors = torch.from_numpy(self._draw_errors(_read(parts), error)).squeeze(0)
+        moved = parts + size * errors
         return torch.view_as_complex(torch.where(moved.isfinite(), moved, parts))
 
-    def _draw_errors(self, value: torch.Tensor) -> torch.Tensor:
-        """Return a number in [-1, 1) for each element, which follows from its bits."""
-        bits = value.float().view(torch.int32) ^ self._salts.getrandbits(31)
-        for factor in (_FIRST_FACTOR, _SECOND_FACTOR):
-            bits.mul_(factor)
-            bits.bitwise_xor_((bits >> _SHIFT) & _UNSIGNED)
-        return bits * 2.0**-31
+    def _draw_errors(self, x: NDArray[np.float32], error: float) -> NDArray[np.float32]:
+        """Return a number of either sign for each element, which follows from its bits.
+
+        A product's upper bits, and its sign, depend on all bits of what is multiplied.
+        """
+        bits = x.view(np.int32) ^ self._salts.getrandbits(31)
+        bits *= _FIRST_FACTOR
+        bits ^= bits >> 15
+        bits *= _SECOND_FACTOR
+        return bits.astype(np.float32) * np.float32(error * self._slack * UNIT * 2.0**-31)
+
+
+def _read(value: torch.Tensor) -> NDArray[np.float32]:
+    """Return real numbers as float32, with an axis of one before theirs."""
+    array: NDArray[np.float32] = value.detach().float().resolve_neg().numpy()
+    return array[np.newaxis]
+
+
+class ContainedStep(NoisyStep):
+    """Runs a traced step with errors, none of which takes a number out of the range of float32.
+
+    The step is run without errors as well, operator by operator. Where an operator's result is
+    finite there and not here, it is the one without errors: an error on -1e30, the logarithm of a
+    chance of 0, says nothing of rounding where its exponential comes to infinity.
+    """
+
+    def run_node(self, n: Node) -> Any:
+        """Return the result of an operator with errors, and beside it the one without."""
+        if n.op == "output":
+            return tree_map(_get_noisy, super().run_node(n))
+        if n.op != "call_function":
+            value = super().run_node(n)
+            return _Pair(value, value)
+        operands = self.fetch_args_kwargs_from_env(n)
+        exact = self.apply_exactly(n, *tree_map(_get_exact, operands))
+        noisy = self.apply(n, *tree_map(_get_noisy, operands))
+        return _Pair(tree_map(contain, noisy, exact), exact)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The results of an operator in a run with errors and in one without."""
+
+    noisy: Any
+    exact: Any
+
+
+def _get_noisy(value: Any) -> Any:
+    return value.noisy if isinstance(value, _Pair) else value
+
+
+def _get_exact(value: Any) -> Any:
+    return value.exact if isinstance(value, _Pair) else value
+
+
+def _find_target(n: Node) -> Any:
+    """Return the function that an operator calls; disturbed tensors may have other strides."""
+    is_view = n.target is torch.ops.aten.view.default
+    return torch.ops.aten.reshape.default if is_view else n.target
+
+
+def contain(noisy: Any, exact: Any) -> Any:
+    """Return noisy numbers, but exact ones where these are finite and the noisy ones are not."""
+    if not isinstance(noisy, torch.Tensor) or not (noisy.is_floating_point() or noisy.is_complex()):
+        return noisy
+    return torch.where(noisy.isfinite() | ~exact.isfinite(), noisy, exact)
 
 
 def _holds_numbers(value: Any) -> bool:
@@ -134,7 +206,7 @@ def _has_short(value: Any) -> bool:
     if value.dtype is torch.bfloat16:
         return True
     step = -(-value.numel() // _SAMPLE)
-    bits = value.detach().reshape(-1)[:: step or 1].numpy().view(np.uint32)
+    bits = value.detach().reshape(-1)[:: step or 1].resolve_neg().numpy().view(np.uint32)
     short = np.count_nonzero(((bits & _LONG) == 0) & (bits << 1 != 0))
     return bool(short and short * _RARE >= bits.size)
 
@@ -203,8 +275,9 @@ def run_noisily(
     inputs: Sequence[torch.Tensor],
     slack: float,
     seed: int,
+    kind: type[NoisyStep] = NoisyStep,
 ) -> list[torch.Tensor]:
     """Return the results of a traced step with errors; arguments are those of `NoisyStep`."""
-    with torch.no_grad():
-        results: list[torch.Tensor] = NoisyStep(graph, errors, drawn, slack, seed).run(*inputs)
+    with torch.no_grad(), np.errstate(over="ignore", invalid="ignore"):
+        results: list[torch.Tensor] = kind(graph, errors, drawn, slack, seed).run(*inputs)
     return results

@@ -24,7 +24,7 @@ from offchain.execution.executor import Executor
 from offchain.frontend.capture.batches import as_tensors
 from offchain.frontend.capture.draft import Draft
 from offchain.frontend.capture.eager import Drawn, EagerRun, move_weights
-from offchain.frontend.capture.noise import run_noisily
+from offchain.frontend.capture.noise import ContainedStep, NoisyStep, run_noisily
 from offchain.frontend.capture.stepping import step_as_user
 from offchain.frontend.capture.ties import OPEN, Chooser, Turned
 from offchain.frontend.exchange import to_array, to_tensor, widen
@@ -188,7 +188,8 @@ def _compare(
     runs: list[dict[str, torch.Tensor]] = []
     for attempts in ATTEMPTS:
         while pending and len(runs) < attempts:
-            runs.append(_disturb(draft, inputs, drawn, step, len(runs), pending))
+            pairs = {name: (expected[name], found[name]) for name in pending}
+            runs.append(_disturb(draft, inputs, drawn, step, len(runs), pairs))
         pending = [
             name
             for name in pending
@@ -208,12 +209,11 @@ def _explains(chosen: Tensors, found: Tensors, runs: Mapping[str, Sequence[torch
 
 
 def _leave_open(step: int, turned: Turned) -> CaptureError:
-    """Return the error that names a choice among equal elements."""
+    """Return the error that names a choice that torch leaves open."""
     choice = OPEN[turned.operator]
     return refusal(
-        f"in step {step} it chooses among equals, which torch leaves open: its kernel takes others "
-        f"than the program, which takes {choice.rule}; {choice.advice}, or accept that rule by "
-        "trusting the capture",
+        f"in step {step} {choice.subject}: its kernel takes others than the program, which takes "
+        f"{choice.rule}; {choice.advice}, or accept that rule by trusting the capture",
         turned.operator,
         turned.line,
     )
@@ -225,14 +225,41 @@ def _disturb(
     drawn: Mapping[str, Any],
     step: int,
     number: int,
-    wanted: Sequence[str],
+    wanted: Mapping[str, tuple[torch.Tensor, torch.Tensor]],
 ) -> dict[str, torch.Tensor]:
-    """Return some results of a run with errors; the others are not held, as they are large."""
+    """Return some results of a run with errors; the others are not held, as they are large.
+
+    Args:
+        draft: the program.
+        inputs: the traced step's.
+        drawn: the results of random operators.
+        step: the step.
+        number: of the run.
+        wanted: what torch and the program have for a result, by its name. Where both are finite,
+            errors that take the result out of range are left out.
+    """
     seed, is_further = step * ATTEMPTS[-1] + number, number >= ATTEMPTS[0]
     slack = SLACK / LESS if is_further and number % 2 else SLACK
-    noisy = run_noisily(draft.graph, draft.errors, drawn, inputs, slack, seed)
-    results = dict(zip(draft.results, noisy, strict=True))
-    return {name: widen(results[name]) for name in wanted}
+
+    def run(kind: type[NoisyStep]) -> dict[str, torch.Tensor]:
+        noisy = run_noisily(draft.graph, draft.errors, drawn, inputs, slack, seed, kind)
+        results = dict(zip(draft.results, noisy, strict=True))
+        return {name: widen(results[name]) for name in wanted}
+
+    results = run(NoisyStep)
+    lost = {
+        name: _are_finite(*pair) & ~results[name].isfinite()
+        for name, pair in wanted.items()
+        if results[name].shape == pair[0].shape == pair[1].shape
+    }
+    if any(map(torch.any, lost.values())):
+        contained = run(ContainedStep)
+        results |= {k: torch.where(lost[k], contained[k], results[k]) for k in lost}
+    return results
+
+
+def _are_finite(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a.isfinite() & b.isfinite()
 
 
 def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -260,6 +287,7 @@ def _find_unexplained(
         _same(several, several[0]).all(0), 0
     )
     spread = spread.nan_to_num(nan=torch.inf)
+    spread = spread.masked_fill(_are_finite(a, b) & spread.isinf(), 0)  # no run has measured it
     finite = spread[spread.isfinite()]
     typical = finite.square().mean().sqrt() if finite.numel() else 0.0
     return ~(_find_distances(a, b) <= MARGIN * spread.clamp(min=float(typical)))
@@ -287,7 +315,7 @@ def _check_names(draft: Draft, expected: Tensors) -> None:
                 "torch gives it a gradient, and the program does not; "
                 "the step does not reach it through the module"
             )
-        raise refusal(f"{message}", f"{kind} {rest}", _find_line(draft, name))
+        raise refusal(message, f"{kind} {rest}", _find_line(draft, name))
 
 
 def _differ(

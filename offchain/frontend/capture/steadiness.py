@@ -9,7 +9,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from offchain.errors import CaptureError
 from offchain.frontend.capture.draft import Start
-from offchain.frontend.capture.keeping import Change, Memory
+from offchain.frontend.capture.keeping import Change, Memory, remember_parts
+from offchain.frontend.capture.moving import Step, refuse_moving
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.recipe import Recipe
 from offchain.frontend.tracing import record
@@ -52,11 +53,16 @@ def find_hidden_state(
         lambda value: isinstance(value, FakeTensor) and not start.record.depends_on_inputs(value)
     )
     stale = {id(t): path for change in changes for path, t in _list_tensors(change)}
+    parts = remember_parts(recipe) if changes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were heard at the first tracing
         again = record(recipe, start.state, batch, stale)
     difference = start.record.find_difference(again)
-    return None if difference is None else Unsteadiness(changes, difference)
+    if difference is not None:
+        return Unsteadiness(changes, difference)
+    if parts is not None:
+        refuse_moving(Step(recipe, start.state, batch, memory), again, parts)
+    return None
 
 
 def _list_tensors(change: Change) -> Iterator[tuple[str, FakeTensor]]:

@@ -1,8 +1,9 @@
-"""Choices among equal elements that torch leaves open, and those that a program makes.
+"""Choices that torch leaves open, and those that a program makes.
 
 A kernel that partitions a line takes whichever of equal elements lies well, and which one that is
-depends on the processor. A program has one rule for each. A step in which the two choose
-differently, and compute something else, is refused in a line that names the operator.
+depends on the processor; an eigenvector may have either sign. A program has one rule for each. A
+step in which the two choose differently, and compute something else, is refused in a line that
+names the operator.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from offchain.frontend.decompositions.rotations import find_signs
 from offchain.frontend.decompositions.selection import kthvalue, mode
 from offchain.frontend.lines import LineTracker
 
@@ -23,11 +25,13 @@ class Choice(NamedTuple):
         choose: makes it as a program does, in torch; takes the operator and its arguments.
         rule: what a program takes.
         advice: how to leave nothing open.
+        subject: what is open.
     """
 
     choose: Callable[..., Any]
     rule: str
     advice: str
+    subject: str = "it chooses among equals, which torch leaves open"
 
 
 class Turned(NamedTuple):
@@ -85,7 +89,23 @@ def _index_put(
     return function(x, indices, values, accumulate)
 
 
+def _eigh(function: Any, *args: Any) -> Any:
+    values, vectors = function(*args)
+    return values, vectors * find_signs(vectors) if vectors.numel() else vectors
+
+
+def _svd(function: Any, *args: Any, **options: Any) -> Any:
+    left, values, right = function(*args, **options)
+    count = values.shape[-1]
+    if left.numel():
+        signs = find_signs(left[..., :count])
+        left = torch.cat([left[..., :count] * signs, left[..., count:]], -1)
+        right = torch.cat([right[..., :count, :] * signs.mT, right[..., count:, :]], -2)
+    return left, values, right
+
+
 _STABLE = "sort with stable=True"
+_SIGN = "the largest element of each is positive"
 _PUT = Choice(
     _index_put,
     "of several values for one place the last one, in the order of the indices",
@@ -108,6 +128,19 @@ OPEN: Mapping[str, Choice] = {
     "aten.index_put.default": _PUT,
     "aten.index_put_.default": _PUT,
     "aten._index_put_impl_.default": _PUT,
+    "aten._linalg_eigh.default": Choice(
+        _eigh,
+        f"those with which {_SIGN}",
+        "multiply each by the sign of one of its elements, or use products that have it twice",
+        "torch leaves open the signs of eigenvectors",
+    ),
+    "aten._linalg_svd.default": Choice(
+        _svd,
+        f"those of left ones with which {_SIGN}",
+        "multiply left and right ones by the sign of an element of the left, or use products of "
+        "both",
+        "torch leaves open the signs of singular vectors",
+    ),
 }
 """ATen overload -> the choice that it leaves open."""
 

@@ -13,12 +13,24 @@ NAMES = (
 )
 """Functions of torch that have a form for lists, `_foreach_` and the name."""
 
+SCALED = (torch.addcdiv, torch.addcmul)
+"""Functions whose factor has no name in the form for lists: it follows the tensors."""
+
+SCALED_TENSORS = 3
+"""Arguments of these behind the first, with the factor."""
+
 
 def apply_to_each(
     function: Callable[..., Tensor], first: Sequence[Tensor], *others: Any, **options: Any
 ) -> list[Tensor]:
     """Return what a function makes of the tensors of lists, one by one."""
     rows = [it if isinstance(it, (list, tuple)) else [it] * len(first) for it in others]
+    if function in SCALED and len(rows) == SCALED_TENSORS:
+        *rows, factors = rows
+        return [
+            function(*parts, value=factor, **options)
+            for *parts, factor in zip(first, *rows, factors, strict=True)
+        ]
     return [function(*parts, **options) for parts in zip(first, *rows, strict=True)]
 
 

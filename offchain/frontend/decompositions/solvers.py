@@ -16,10 +16,16 @@ MAX_SIZE = 64
 """Rows of a matrix that is solved or factored."""
 
 
-def _require_small(name: str, size: int) -> None:
-    if size > MAX_SIZE:
-        message = f"a matrix of {size} rows; at most {MAX_SIZE} are written out"
-        raise RefusalError(message, name)
+def require_small(name: str, size: int, most: int = MAX_SIZE, what: str = "rows") -> None:
+    """Refuse an operator on a matrix of more rows, or columns, than are written out."""
+    if size > most:
+        raise RefusalError(f"a matrix of {size} {what}; at most {most} are written out", name)
+
+
+def require_narrow(name: str, a: Tensor, most: int = MAX_SIZE) -> None:
+    """Refuse an operator on a matrix of which both sides are longer than is written out."""
+    rows, columns = a.shape[-2:]
+    require_small(name, min(rows, columns), most, "columns" if columns <= rows else "rows")
 
 
 def solve_triangular(
@@ -30,7 +36,7 @@ def solve_triangular(
         turned = solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular)
         return turned.mT
     size = a.shape[-1]
-    _require_small("aten.linalg_solve_triangular.default", size)
+    require_small("aten.linalg_solve_triangular.default", size)
     solved: dict[int, Tensor] = {}
     for i in reversed(range(size)) if upper else range(size):
         row = b[..., i : i + 1, :]
@@ -63,7 +69,7 @@ def cholesky(
     """Return the triangular root of a positive definite matrix, column after column."""
     del check_errors
     size = a.shape[-1]
-    _require_small("aten.linalg_cholesky_ex.default", size)
+    require_small("aten.linalg_cholesky_ex.default", size)
     source = a.mT if upper else a
     columns: list[Tensor] = []
     for j in range(size):
@@ -115,7 +121,7 @@ def _eliminate(a: Tensor, b: Tensor) -> tuple[Tensor, Sequence[Tensor], Tensor]:
 def inverse(a: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """Return the inverse of a matrix, and no error."""
     del check_errors
-    _require_small("aten.linalg_inv_ex.default", a.shape[-1])
+    require_small("aten.linalg_inv_ex.default", a.shape[-1])
     solution, _, _ = _eliminate(a, torch.eye(a.shape[-1]))
     return solution, a.new_zeros(a.shape[:-2], dtype=torch.int32)
 
@@ -179,28 +185,16 @@ class _LogDeterminant(torch.autograd.Function):
 
 def slogdet(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the sign of a determinant and the logarithm of its size, without torch's factors."""
-    _require_small("aten._linalg_slogdet.default", a.shape[-1])
+    require_small("aten._linalg_slogdet.default", a.shape[-1])
     sign, logarithm = _LogDeterminant.apply(a)  # type: ignore[no-untyped-call]  # torch's is untyped
     return sign, logarithm, a, a.new_zeros(a.shape[:-1], dtype=torch.int32)
 
 
 def det(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return a determinant, without torch's factors."""
-    _require_small("aten._linalg_det.default", a.shape[-1])
+    require_small("aten._linalg_det.default", a.shape[-1])
     value = _Determinant.apply(a)  # type: ignore[no-untyped-call]  # likewise
     return value, a, a.new_zeros(a.shape[:-1], dtype=torch.int32)
-
-
-def householder_product(a: Tensor, tau: Tensor) -> Tensor:
-    """Return the first columns of a product of reflections, of vectors below the diagonal."""
-    rows, columns = a.shape[-2:]
-    _require_small("aten.linalg_householder_product.default", columns)
-    result = torch.eye(rows, columns).expand(a.shape)
-    place = torch.arange(rows)
-    for k in reversed(range(tau.shape[-1])):
-        v = torch.where(place == k, 1.0, torch.where(place > k, a[..., k], 0.0))[..., None]
-        result = result - tau[..., k, None, None] * (v @ (v.mT @ result))
-    return result
 
 
 SOLVERS: Mapping[str, Callable[..., Any]] = {
@@ -217,6 +211,5 @@ SYSTEMS: Mapping[str, Callable[..., Any]] = {
     "aten._linalg_solve_ex.default": solve,
     "aten._linalg_det.default": det,
     "aten._linalg_slogdet.default": slogdet,
-    "aten.linalg_householder_product.default": householder_product,
 }
 """ATen overload -> composition that autograd sees."""

@@ -16,6 +16,7 @@ from offchain.frontend.decompositions.distances import DISTANCES
 from offchain.frontend.decompositions.drawing import DRAWING
 from offchain.frontend.decompositions.embeddings import BAGS, EMBEDDINGS
 from offchain.frontend.decompositions.experts import EXPERTS
+from offchain.frontend.decompositions.exponentials import EXPONENTIALS
 from offchain.frontend.decompositions.fourier import FOURIER
 from offchain.frontend.decompositions.fractions import FRACTIONS
 from offchain.frontend.decompositions.gamma import GAMMA
@@ -25,8 +26,11 @@ from offchain.frontend.decompositions.losses import EMPTY, LOSSES
 from offchain.frontend.decompositions.margins import MARGINS
 from offchain.frontend.decompositions.methods import METHODS
 from offchain.frontend.decompositions.packing import PACKING
+from offchain.frontend.decompositions.pivots import PIVOTS
 from offchain.frontend.decompositions.quantization import QUANTIZATION
+from offchain.frontend.decompositions.reflections import PRODUCTS, REFLECTIONS
 from offchain.frontend.decompositions.resampling import RESAMPLING
+from offchain.frontend.decompositions.rotations import RANKS, ROTATIONS
 from offchain.frontend.decompositions.selection import MASKED, SELECTION
 from offchain.frontend.decompositions.signs import SIGNS
 from offchain.frontend.decompositions.solvers import SOLVERS, SYSTEMS
@@ -41,10 +45,14 @@ DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **GAMMA,
     **DRAWING,
     **EMBEDDINGS,
+    **EXPONENTIALS,
     **INVERSE,
     **LISTS,
     **LOSSES,
+    **PIVOTS,
     **QUANTIZATION,
+    **REFLECTIONS,
+    **ROTATIONS,
     **SELECTION,
     **SIGNS,
     **SOLVERS,
@@ -62,6 +70,8 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **MARGINS,
     **MASKED,
     **PACKING,
+    **PRODUCTS,
+    **RANKS,
     **RESAMPLING,
     **STATISTICS,
     **SYSTEMS,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from offchain.errors import UsageError
 from offchain.frontend.optimizers.base import (
     Numbers,
     Tensors,
@@ -18,6 +19,21 @@ from offchain.frontend.optimizers.base import (
     zeros_like,
 )
 from offchain.frontend.schedules import COUNTER, Rate, require_number, require_rate
+
+_MOST_OFF = 2e-3
+"""How far 1 - beta may be from what float32 makes of it, relative to it."""
+
+
+def _require_exact(name: str, beta: Rate) -> None:
+    """Refuse a beta so near to 1 that powers of it in float32 correct no bias (`UsageError`)."""
+    if not isinstance(beta, (int, float)) or beta == 1:
+        return
+    rounded = float(torch.tensor(float(beta)))
+    if abs((1 - rounded) / (1 - beta) - 1) > _MOST_OFF:
+        raise UsageError(
+            f"{name} is {beta}, and 1 - {name} is {1 - rounded:.4g} in float32, by which a program "
+            f"corrects the bias; choose a {name} of at most 0.99999"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +50,8 @@ class Moments:
         require_rate(self.learning_rate)
         require_rate(self.beta1, "beta1", 0, 1)
         require_number("beta2", self.beta2, 0, 1)
+        for name, beta in (("beta1", self.beta1), ("beta2", self.beta2)):
+            _require_exact(name, beta)
         require_number("epsilon", self.epsilon, 0)
         require_number("the weight decay", self.weight_decay, 0)
 

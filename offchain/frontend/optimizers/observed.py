@@ -222,14 +222,13 @@ def read_kept(observed: Observed, model: nn.Module) -> dict[str, Tensor]:
 
     What belongs to a parameter without a gradient is not there, and begins as it was.
     """
-    kept = list_kept(observed.optimizers, model)
-    found = {}
+    kept, found = list_kept(observed.optimizers, model), dict[str, Tensor]()
     for name, start in observed.start.items():
         value = kept.get(name)
-        is_tensor = isinstance(value, Tensor)
-        found[name] = value.detach().clone() if is_tensor else _get_start(value, start)
-        if value is None:
-            found[name] = start.clone()
+        if isinstance(value, Tensor):
+            found[name] = value.detach().clone()
+        else:
+            found[name] = start.clone() if value is None else _get_start(value, start)
     return found | ({BEGUN: torch.ones((), dtype=torch.bool)} if observed.is_late else {})
 
 
@@ -237,14 +236,14 @@ def _has_tensor(kept: Kept, name: str) -> bool:
     return isinstance(kept.get(name), Tensor)
 
 
-def _get_form(value: Any) -> Any:
+def _get_form(value: Any) -> tuple[torch.Size, torch.dtype] | None:
     return (value.shape, value.dtype) if isinstance(value, Tensor) else None
 
 
 def _is_equal(a: Any, b: Any) -> bool:
     """Return whether two values that are no tensors are equal."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return type(a) is type(b) and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        return bool(type(a) is type(b) and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
     return bool(a is b or a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
 
 

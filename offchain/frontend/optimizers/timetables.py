@@ -104,6 +104,12 @@ def check_schedulers(given: Any, optimizers: Sequence[Optimizer]) -> list[LRSche
         known = {id(optimizer) for optimizer in optimizers}
         if any(id(optimizer) not in known for optimizer in _list_driven(scheduler)):
             raise UsageError(f"{name}: it drives an optimizer that is not the recipe's")
+        for attribute, value in vars(scheduler).items():
+            if isinstance(value, (torch.nn.Module, torch.nn.Parameter)):
+                raise UsageError(
+                    f"{name}: its attribute {attribute} is a {type(value).__name__}, and a program "
+                    "has nothing of a scheduler but rates; change the model in the loss"
+                )
     return schedulers if given is not None else []
 
 
@@ -179,12 +185,18 @@ def _is_number(value: Any) -> bool:
 def _list_rows(
     schedulers: Sequence[LRScheduler], groups: Sequence[Options], places: Sequence[Place]
 ) -> Iterator[list[float]]:
-    """Yield the numbers of each update, as long as the schedulers can be stepped."""
+    """Yield the numbers of each update, as long as the schedulers can be stepped.
+
+    Raises:
+        UsageError: one changes an option that is no number, or fails in its first steps.
+    """
+    fixed = [{k: v for k, v in options.items() if _is_fixed(v)} for options in groups]
     for update in range(MOST_UPDATES):
-        yield [
-            groups[group][option] if part is None else groups[group][option][part]
+        yield [  # a tensor is read now: its scheduler fills it
+            float(groups[group][option] if part is None else groups[group][option][part])
             for group, option, part in places
         ]
+        _require_fixed(groups, fixed)
         for scheduler in schedulers:
             try:
                 scheduler.step()
@@ -196,6 +208,22 @@ def _list_rows(
                         f"{type(error).__name__}: {said}"
                     ) from error
                 return
+
+
+def _is_fixed(value: Any) -> bool:
+    """Return whether an option is no number, which has no timetable: a switch, a name, None."""
+    return isinstance(value, (bool, str, type(None)))
+
+
+def _require_fixed(groups: Sequence[Options], fixed: Sequence[Options]) -> None:
+    """Refuse schedulers that change switches of a group (`UsageError`)."""
+    for options, others in zip(groups, fixed, strict=True):
+        for name, value in others.items():
+            if options.get(name) is not value:
+                raise UsageError(
+                    f"a scheduler changes the option {name} from {value} to {options.get(name)}, "
+                    "which has no timetable; leave it as it is"
+                )
 
 
 def _make_table(column: NDArray[np.float32]) -> Timetable:
