@@ -75,7 +75,7 @@ def is_caught(frame: FrameType) -> bool:
         isinstance(node, ast.Try)
         and node.handlers
         and node.body[0].lineno <= frame.f_lineno <= (node.body[-1].end_lineno or 0)
-        for node in _parse(frame.f_code.co_filename)
+        for node in parse(frame.f_code.co_filename)
     )
 
 
@@ -93,7 +93,7 @@ def spoil(tensor: torch.Tensor, checks: Sequence[tuple[torch.Tensor, bool]]) -> 
 def find_settings(frame: FrameType) -> list[str]:
     """Return the settings whose names speak of dropping that the function of a frame compares."""
     names = set()
-    for node in _parse(frame.f_code.co_filename):
+    for node in parse(frame.f_code.co_filename):
         if isinstance(node, ast.FunctionDef) and _covers(node, frame.f_lineno):
             compared = [part for part in ast.walk(node) if isinstance(part, ast.Compare)]
             parts = [part for compare in compared for part in ast.walk(compare)]
@@ -134,7 +134,7 @@ def _get_following(instructions: Mapping[int, dis.Instruction], offset: int) -> 
 
 
 @lru_cache(maxsize=64)
-def _parse(path: str) -> tuple[ast.AST, ...]:
+def parse(path: str) -> tuple[ast.AST, ...]:
     """Return all nodes of a file's syntax tree; none where there is no source."""
     try:
         return tuple(ast.walk(ast.parse("".join(linecache.getlines(path)))))
@@ -148,7 +148,7 @@ def _covers(node: ast.stmt | ast.expr, line: int) -> bool:
 
 def _find_silent_way(frame: FrameType, ways: Mapping[bool, dis.Instruction | None]) -> bool | None:
     """Return which truth leads past the body of an `if` that only says something."""
-    for node in _parse(frame.f_code.co_filename):
+    for node in parse(frame.f_code.co_filename):
         if isinstance(node, ast.If) and _covers(node.test, frame.f_lineno):
             break
     else:
@@ -218,7 +218,7 @@ def _is_clamp_of_infinities(frame: FrameType) -> bool:
     """
     asked = [
         node
-        for node in _parse(frame.f_code.co_filename)
+        for node in parse(frame.f_code.co_filename)
         if isinstance(node, ast.If) and node.lineno == frame.f_lineno
     ]
     if len(asked) != 1 or asked[0].orelse or not isinstance(asked[0].body[-1], ast.Assign):

@@ -7,6 +7,7 @@ step that changes it in place is refused.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import torch
@@ -46,6 +47,7 @@ def gather_by_tensors(tracker: LineTracker, routes: Routes) -> Iterator[None]:
     def find(index: Any) -> int | None:
         return next((k for k, part in enumerate(_list_parts(index)) if is_traced(part)), None)
 
+    @wraps(_get)
     def get(x: Tensor, index: Any) -> Any:
         place = find(index)
         if place is None:
@@ -55,6 +57,7 @@ def gather_by_tensors(tracker: LineTracker, routes: Routes) -> Iterator[None]:
             views.append((found, found._version, tracker.find_line()))  # noqa: SLF001 - autograd's
         return found
 
+    @wraps(_set)
     def put(x: Tensor, index: Any, value: Any) -> None:
         place = find(index)
         if place is None:

@@ -24,6 +24,7 @@ from offchain.frontend.constants import is_constant
 from offchain.frontend.draws import Draws, is_random
 from offchain.frontend.guards import find_settings, find_way, is_caught
 from offchain.frontend.lowering.graph import DRAW, advise_on_number, refusal
+from offchain.frontend.regions import ADVICE, Regions
 
 _TORCH = Path(torch.__file__).parent
 _TRUTH = torch.ops.aten._local_scalar_dense.default  # noqa: SLF001 - the operator's name
@@ -39,10 +40,17 @@ MOST_QUESTIONS = 3
 """Truth values of data for which a step may ask: each of them doubles the ways to trace."""
 
 _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's seed draws"
+_CHANGED_APART = (
+    "it changes a tensor in a branch that depends on data, and not by what a mask selects; "
+    "leave the branch out, or write y[rows] += ..."
+)
+_DRAWN_APART = (
+    "it draws random numbers in a branch that depends on data; leave the branch out, or draw before"
+)
 _MODES = {
     str(_TORCH / name)
     for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
-} | {str(Path(__file__).with_name(name)) for name in ("own_numbers.py", "selections.py")}
+} | {str(Path(__file__).with_name(name)) for name in ("own_numbers.py", "selecting.py")}
 """Files that stand between a call and the modes that see it."""
 
 _SILENT = ("prim", "profiler")
@@ -55,10 +63,12 @@ _BETWEEN = {
         "decompositions/embeddings.py",
         "decompositions/packing.py",
         "calls.py",
+        "coordinates.py",
         "escapes.py",
         "indices.py",
         "own_numbers.py",
         "own_steps.py",
+        "selecting.py",
         "selections.py",
         "optimizers/observed.py",
     )
@@ -105,6 +115,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         operator: the name of that operator.
         advice: how to avoid the branch on data that was met last, if a setting does.
         checks: what has to hold, and is taken to: truth values, and what each has to be.
+        regions: code that torch runs under a condition only.
         questions: where the step has asked for truth values of data, at most `MOST_QUESTIONS`.
     """
 
@@ -114,6 +125,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
         self.line = self.operator = self.advice = ""
         self.checks: list[tuple[torch.Tensor, bool]] = []
+        self.regions = Regions()
         self.questions: list[Question] = []
         self._answers = answers
         self._model = model
@@ -154,22 +166,24 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         if isinstance(func, HigherOrderOperator):
             raise refusal(_FUNCTIONS, self.operator, self.line)
         self._lines.setdefault(_get_sequence_nr() - 1, self.line)
+        self.regions.note(_get_sequence_nr() - 1)
         fx_traceback.set_stack_trace([self.line])
         if func is _TRUTH and is_constant(args[0]):
             return func(*args)
-        if func is _TRUTH and args[0].dtype == torch.bool:
-            way = self._take_way(args[0])
-            if way is None and len(self.questions) < MOST_QUESTIONS:
-                way = self._answer()
+        if func is _TRUTH:
+            way = self._find_way(args[0])
             if way is not None:
                 return way
-        elif func is _TRUTH:
-            frame = next(_walk_stack(sys._getframe(1)))  # noqa: SLF001 - likewise as in find_line
-            self.advice = _advise_to_generate(frame) or advise_on_number(args[0].dtype)
         if (kwargs or {}).get("generator") is not None:
             raise refusal(_OWN_GENERATOR, self.operator, self.line)
+        if func._schema.is_mutable:  # noqa: SLF001 - not public
+            self._check_written(func, args)
         if not is_random(func, args):
-            return func(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
+            self.regions.keep(result, args)
+            return result
+        if self.regions.find_condition() is not None:
+            raise refusal(_DRAWN_APART, self.operator, self.line)
         with fx_traceback.annotate({DRAW: self._draws.make()}):
             return func(*args, **(kwargs or {}))
 
@@ -179,19 +193,52 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         frames = [frame for frame, _ in walk_tb(error.__traceback__)]
         return any(frame.f_code is LineTracker.__torch_dispatch__.__code__ for frame in frames)
 
-    def _take_way(self, truth: torch.Tensor) -> bool | None:
-        """Return the way that a branch takes whatever the data is, or None if it has none."""
-        frame = next(_walk_stack(sys._getframe(2)))  # noqa: SLF001 - likewise as in find_line
-        way = find_way(frame)
+    def _find_way(self, asked: torch.Tensor) -> bool | int | None:
+        """Return what the step is told of data that it asks for, None where it has to know it."""
+        way = self._take_way(asked)
+        is_open = way is None and asked.dtype is torch.bool
+        return self._answer() if is_open and len(self.questions) < MOST_QUESTIONS else way
+
+    def _take_way(self, asked: torch.Tensor) -> bool | int | None:
+        """Return the way that a branch takes whatever the data is, or None if it has none.
+
+        Args:
+            asked: the truth that it asks for, or the number.
+        """
+        frame = next(_walk_stack(sys._getframe(3)))  # noqa: SLF001 - likewise as in find_line
+        is_truth = asked.dtype is torch.bool
+        way = find_way(frame) if is_truth else None
         if way is None or (way[1] and any(map(is_caught, _walk_stack(frame)))):
-            settings = find_settings(frame)
+            taken = self._enter_region(frame, asked)
+            settings = find_settings(frame) if is_truth else []
             setting = f", or set {' and '.join(settings)} to 0" if settings else ""
-            self.advice = _advise_to_generate(frame) or setting
-            return None
+            branch = ADVICE + self.regions.why if self.regions.why else ""
+            number = "" if is_truth else advise_on_number(asked.dtype)
+            self.advice = _advise_to_generate(frame) or setting or branch or number
+            return taken
         value, is_check = way
         if is_check:
-            self.checks.append((truth, value))
+            self.checks.append((asked, value))
         return value
+
+    def _enter_region(self, frame: FrameType, asked: torch.Tensor) -> bool | int | None:
+        self.regions.why = ""
+        if self.regions.is_over:
+            return None
+        if asked.dtype is torch.bool:
+            return self.regions.enter(frame, asked)
+        if asked.dtype.is_floating_point or asked.dtype.is_complex:
+            return None
+        found = self.regions.enter_by_number(frame, asked)
+        return found if found is not None else self.regions.enter(frame, asked != 0)
+
+    def _check_written(self, func: Any, args: tuple[Any, ...]) -> None:
+        """Refuse a change, where torch makes it under a condition only, of what is there before."""
+        for argument, value in zip(func._schema.arguments, args, strict=False):  # noqa: SLF001 - likewise
+            is_written = argument.alias_info is not None and argument.alias_info.is_write
+            is_kept = is_written and isinstance(value, torch.Tensor)
+            if is_kept and not self.regions.may_change(value):
+                raise refusal(_CHANGED_APART, self.operator, self.line)
 
     def _answer(self) -> bool:
         """Return the truth that the step is told where both ways have to lead to one program."""

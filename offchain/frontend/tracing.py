@@ -8,6 +8,7 @@ decompositions. Nothing is computed: the tensors are fake.
 import inspect
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
@@ -43,23 +44,28 @@ from offchain.frontend.lowering.builder import FaultError, RefusalError
 from offchain.frontend.lowering.graph import DATA_DEPENDENT, advise, blaming, refusal
 from offchain.frontend.lowering.table import get_decompositions
 from offchain.frontend.own_steps import trace_own_steps
+from offchain.frontend.presence import Presence, find_presence, join
 from offchain.frontend.recipe import (
     InferenceRecipe,
     Recipe,
     TrainingRecipe,
     get_function,
 )
+from offchain.frontend.regions import ADVICE as BRANCH
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import PLAIN, Routes
-from offchain.frontend.selections import Selecting, require_folded
+from offchain.frontend.selecting import Selecting
+from offchain.frontend.selections import require_folded
 from offchain.frontend.updates import (
+    choose,
+    find_apart,
     find_observed,
     limit,
     make_optimizer_state,
     optimize,
     read_schedule,
 )
-from offchain.text import name_kind, show
+from offchain.text import name_kind, show, show_error
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -117,11 +123,15 @@ class Record(NamedTuple):
         graph: the graph; operators may still change tensors in place.
         gradients: the names of the parameters whose gradients it returns.
         tracer: what has made the graph; it knows the nodes of the tensors that were left behind.
+        absent: those of the parameters for which torch has no gradient in some steps; it is 0 then.
+        apart: sets of these that need counters of their own.
     """
 
     graph: GraphModule
     gradients: tuple[str, ...]
     tracer: Any
+    absent: tuple[str, ...] = ()
+    apart: tuple[frozenset[str], ...] = ()
 
     def find_difference(self, other: "Record") -> CaptureError | None:
         """Return the line that says where another step first has something else, None if nowhere.
@@ -343,6 +353,9 @@ def _explain(error: Exception, tracker: LineTracker) -> Exception:
         return refusal(str(error), error.operator or tracker.operator, tracker.line)
     if isinstance(error, MootError):
         return error
+    if tracker.regions.is_inside(error):
+        message = f"it fails where torch may leave it out ({show_error(error)})"
+        return refusal(message + BRANCH, tracker.operator, tracker.line)
     return FaultError(tracker.operator if tracker.is_inside(error) else "", tracker.line)
 
 
@@ -369,14 +382,14 @@ def _record(
     tensors = (*state.values(), *batch)
     tracker = LineTracker(recipe.model, answers)
     gradients: list[str] = []
-    made: list[Any] = []
+    made: list[_Step] = []
 
     def step(*flat: torch.Tensor) -> list[torch.Tensor]:
         named = dict(zip(state, flat, strict=False))
         mode = get_proxy_mode()
         assert mode is not None
-        made.append(mode.tracer)
         traced = _Step(recipe, named, tracker, stale, mode.tracer)
+        made.append(traced)
         with (
             Constants(mode.tracer),
             traced.routes,
@@ -398,7 +411,8 @@ def _record(
             if explained is error:
                 raise
             raise explained from error
-    recorded = Record(graph, tuple(gradients), made[0])
+    made_of = made[0]
+    recorded = Record(graph, tuple(gradients), made_of.tracer, (*made_of.absent,), made_of.apart)
     recorded.check_constants()
     return recorded, tracker.questions
 
@@ -440,6 +454,10 @@ class _Step:
         tracker: follows the model's lines.
         stale: the paths of tensors that an earlier step has left behind, by their `id`.
         tracer: what makes the graph.
+
+    Attributes:
+        absent: when torch has a gradient, for the parameters that do not always have one.
+        apart: sets of these that need counters of their own.
     """
 
     def __init__(
@@ -451,7 +469,9 @@ class _Step:
         tracer: Any,
     ) -> None:
         self._recipe, self._state, self._tracker = recipe, state, tracker
-        self._tracer = tracer
+        self.tracer = tracer
+        self.absent: dict[str, torch.Tensor] = {}
+        self.apart: tuple[frozenset[str], ...] = ()
         self._tensors = name_tensors(recipe.model)
         self._observed = find_observed(recipe)
         kept = self._observed.tensors if self._observed else ()
@@ -466,6 +486,7 @@ class _Step:
             outputs = self._infer(self._recipe, copies)
             return [*self._get_state().values(), *outputs], ()
         gradients, loss = self._learn(self._recipe, copies)
+        self._tracker.regions.is_over = True
         with torch.no_grad():
             state, known = self._get_state(), len(self._tracker.checks)
             updated = self._optimize(self._recipe, state, gradients)
@@ -481,7 +502,10 @@ class _Step:
     ) -> dict[str, torch.Tensor]:
         """Return the tensors of the state that the updates change."""
         limited = limit(recipe, gradients)
-        new = optimize(recipe, state, limited, Repeats(self._tracer).update)
+        new = optimize(recipe, state, limited, Repeats(self.tracer).update)
+        if self.absent:
+            self.apart = find_apart(recipe, self.absent)
+            new = choose(recipe, state, new, self.absent)
         if self._observed is None:
             return new
         model, follow = recipe.model, self.routes.follow
@@ -535,6 +559,7 @@ class _Step:
         size = len(batch) // count
         parameters = dict(recipe.model.named_parameters())
         losses = []
+        presences: dict[str, list[Presence]] = defaultdict(list)
         for parameter in parameters.values():
             parameter.grad = None
         for number in range(count):
@@ -542,6 +567,7 @@ class _Step:
                 loss = compute_loss(recipe, batch[number * size : (number + 1) * size])
                 loss = self._spoil(loss)
             self._differentiate(loss)
+            self._note_presence(loss, parameters, presences)
             losses.append(loss.detach())
         gradients = {
             name: parameter.grad
@@ -552,6 +578,29 @@ class _Step:
             return gradients, losses[0]
         means = {name: gradient / count for name, gradient in gradients.items()}
         return means, sum(losses[1:], losses[0]) / count
+
+    def _note_presence(
+        self,
+        loss: torch.Tensor,
+        parameters: Mapping[str, torch.Tensor],
+        presences: dict[str, list[Presence]],
+    ) -> None:
+        """Note when torch has gradients, if code is left out under some condition."""
+        conditions = self._tracker.regions.conditions
+        if not any(condition is not None for condition in conditions.values()):
+            return
+        found = find_presence(loss.grad_fn, conditions)
+        for name, parameter in parameters.items():
+            if id(parameter) in found:
+                presences[name].append(found[id(parameter)])
+            elif parameter.grad is not None and name not in presences:
+                message = (
+                    "its gradient comes by a way of its own, beside a branch that depends on data"
+                )
+                advice = "leave the branch out, or checkpoint with use_reentrant=False"
+                raise refusal(f"{message}; {advice}", f"parameter {name}", self._place)
+        joined = {name: join(several).condition for name, several in presences.items()}
+        self.absent = {name: it for name, it in joined.items() if it is not None}
 
     def _spoil(self, result: Any) -> Any:
         """Return what a model returns, NaN where a check of its own fails."""

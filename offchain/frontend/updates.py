@@ -7,11 +7,14 @@ give back the very tensors that came.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
 from offchain.errors import UsageError
+from offchain.frontend.clipping import ClipNorm, ClipValue
 from offchain.frontend.optimizers.base import (
     Group,
     Numbers,
@@ -30,10 +33,13 @@ from offchain.frontend.optimizers.translation import (
     translate,
 )
 from offchain.frontend.recipe import Recipe, TrainingRecipe
+from offchain.frontend.schedules import COUNTER
 from offchain.text import name_kind
 
 SCHEDULED_UPDATES = "optimizer.scheduled"
 """How many updates were made, where a scheduler drives optimizers that are traced as they are."""
+
+_APART: WeakKeyDictionary[torch.nn.Module, tuple[frozenset[str], ...]] = WeakKeyDictionary()
 
 Update = Callable[[Optimizer, torch.Tensor, torch.Tensor, Tensors, Numbers], Updated]
 
@@ -110,8 +116,8 @@ def optimize(
         update: what `apply` does.
     """
     groups = _get_groups(recipe)
-    new: dict[str, torch.Tensor] = {}
-    numbers = [_advance(groups, index, state, new) for index in range(len(groups))]
+    numbers = [_count(groups, index, state) for index in range(len(groups))]
+    new = _name_counters(recipe, state, gradients, numbers)
     kept = _find_moments(state, counters=new)
     for name, gradient in gradients.items():
         index = find_group(groups, name)
@@ -140,23 +146,97 @@ def limit(recipe: TrainingRecipe, gradients: Tensors) -> Tensors:
     return clipped
 
 
-def advance_counters(recipe: TrainingRecipe, state: Tensors) -> dict[str, torch.Tensor]:
-    """Return the counters of all groups after one more step, by their names in the state."""
+def advance_counters(
+    recipe: TrainingRecipe, state: Tensors, gradients: Tensors
+) -> dict[str, torch.Tensor]:
+    """Return the counters of all groups after one more step, by their names in the state.
+
+    A group that stands apart counts the steps in which it has gradients, and all for a schedule.
+    """
+    groups = _get_groups(recipe)
+    numbers = [_count(groups, index, state) for index in range(len(groups))]
+    return _name_counters(recipe, state, gradients, numbers)
+
+
+def _name_counters(
+    recipe: TrainingRecipe, state: Tensors, gradients: Tensors, numbers: Sequence[Numbers]
+) -> dict[str, torch.Tensor]:
     groups, new = _get_groups(recipe), dict[str, torch.Tensor]()
-    for index in range(len(groups)):
-        _advance(groups, index, state, new)
+    present = {find_group(groups, name) for name in gradients}
+    for index, group in enumerate(groups):
+        is_idle = index < len(get_apart(recipe)) and index not in present
+        for key in group.optimizer.make_counters():
+            name = _name_counter(groups, index, key)
+            is_kept = is_idle and key != COUNTER
+            new[name] = state[name] if is_kept else torch.as_tensor(numbers[index][key])
     return new
 
 
-def _advance(
-    groups: Sequence[Group], index: int, state: Tensors, new: dict[str, torch.Tensor]
-) -> Numbers:
-    """Return the numbers of a group's updates in this step; add its new counters to `new`."""
+def _count(groups: Sequence[Group], index: int, state: Tensors) -> Numbers:
+    """Return the numbers of a group's updates in this step, its new counters among them."""
     optimizer = groups[index].optimizer
-    names = {key: _name_counter(groups, index, key) for key in optimizer.make_counters()}
-    numbers = optimizer.advance({key: state[name] for key, name in names.items()})
-    new.update({name: torch.as_tensor(numbers[key]) for key, name in names.items()})
-    return numbers
+    counters = {key: state[_name_counter(groups, index, key)] for key in optimizer.make_counters()}
+    return optimizer.advance(counters)
+
+
+def find_apart(
+    recipe: TrainingRecipe, conditions: Mapping[str, torch.Tensor]
+) -> tuple[frozenset[str], ...]:
+    """Return sets of parameters that need counters of their own, as they share a condition.
+
+    Args:
+        recipe: the recipe.
+        conditions: when torch has a gradient, for the parameters that do not always have one.
+
+    Raises:
+        UsageError: an optimizer has updates for which that is not known.
+    """
+    groups = _get_groups(recipe)
+    sets: dict[tuple[int, int], set[str]] = defaultdict(set)
+    if not isinstance(recipe.clip, (ClipNorm, ClipValue, NoneType)):
+        raise UsageError(
+            f"the clip sees all gradients, and torch has none for {min(conditions)} in steps that "
+            "leave its branch out; leave the branch out, or choose ClipNorm or ClipValue"
+        )
+    for name, condition in conditions.items():
+        optimizer = groups[find_group(groups, name)].optimizer
+        if find_observed(recipe) is not None or callable(getattr(optimizer, "beta1", None)):
+            raise UsageError(
+                f"parameter {name}: it has a gradient in steps only that come to its branch, and "
+                "the optimizer counts its own steps; leave the branch out, or choose Adam or SGD"
+            )
+        if optimizer.make_counters().keys() - {COUNTER}:
+            sets[id(condition), id(optimizer)].add(name)
+    return tuple(frozenset(names) for names in sets.values())
+
+
+def choose(
+    recipe: TrainingRecipe,
+    state: Tensors,
+    new: Tensors,
+    conditions: Mapping[str, torch.Tensor],
+) -> dict[str, torch.Tensor]:
+    """Return the tensors that a step changes, where torch has a gradient, and else the old ones.
+
+    Args:
+        recipe: the recipe.
+        state: the state before the updates.
+        new: the tensors of it that updates change.
+        conditions: as `find_apart` takes them.
+    """
+    owners = {f"parameter.{name}": name for name in conditions}
+    for key in new:
+        owner = key.removeprefix("optimizer.").rpartition(".")[0]
+        if key.startswith("optimizer.") and owner in conditions:
+            owners[key] = owner
+    groups = _get_groups(recipe)
+    for index, names in enumerate(get_apart(recipe)):
+        counters = groups[index].optimizer.make_counters().keys() - {COUNTER}
+        for counter in sorted(counters):
+            owners[_name_counter(groups, index, counter)] = min(names)
+    return dict(new) | {
+        key: torch.where(conditions[owner], new[key], state[key]) for key, owner in owners.items()
+    }
 
 
 def _find_moments(state: Tensors, counters: Tensors) -> dict[str, dict[str, torch.Tensor]]:
@@ -201,7 +281,27 @@ def _is_ours(given: Any) -> bool:
     return has_all and not isinstance(given, type)
 
 
+def set_apart(recipe: TrainingRecipe, sets: tuple[frozenset[str], ...]) -> None:
+    """Let sets of a model's parameters have groups of their own, and so their own counters."""
+    _APART[recipe.model] = sets
+
+
+def get_apart(recipe: TrainingRecipe) -> tuple[frozenset[str], ...]:
+    """Return the sets of parameters that have groups of their own, which are the first ones."""
+    return _APART.get(recipe.model, ())
+
+
 def _get_groups(recipe: TrainingRecipe) -> Sequence[Group]:
+    """Return a recipe's groups; parameters that share a condition have one of their own."""
+    groups = _get_given_groups(recipe)
+    apart = [
+        Group(names.__contains__, groups[find_group(groups, min(names))].optimizer)
+        for names in get_apart(recipe)
+    ]
+    return [*apart, *groups]
+
+
+def _get_given_groups(recipe: TrainingRecipe) -> Sequence[Group]:
     if of_torch := list_optimizers_of_torch(recipe):
         recognised = [it for it in of_torch if is_recognised(it)]
         return translate(recognised, recipe.model, _get_timetables(recipe))

@@ -1,5 +1,6 @@
 """Further decoders of the transformers library, and those that carry a state past each token."""
 
+from dataclasses import replace
 from typing import Any
 
 from tests.corpus.models_kinds import Kind
@@ -80,4 +81,26 @@ STATEFUL = (
     ),
 )
 
-KINDS: tuple[Kind, ...] = (*DENSE, *SPARSELY, *STATEFUL)
+
+def by_loops(name: str, head: str, **settings: Any) -> Kind:
+    """Return a kind whose mixtures are loops over the experts that were chosen."""
+    kind = decoder(name, head, **settings, experts_implementation="eager")
+    return replace(kind, name=f"{name} by loops")
+
+
+LOOPED = (
+    by_loops("mixtral", "Mixtral", **EXPERTS, num_local_experts=4),
+    by_loops("olmoe", "Olmoe", **EXPERTS, num_experts=4),
+    by_loops(
+        "qwen2_moe",
+        "Qwen2Moe",
+        **SIZES,
+        num_key_value_heads=1,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=8,
+        shared_expert_intermediate_size=8,
+    ),
+)
+
+KINDS: tuple[Kind, ...] = (*DENSE, *SPARSELY, *LOOPED, *STATEFUL)

@@ -94,6 +94,212 @@ def top_two_by_masks():
     return TrainingRecipe(model, _fit, AdamW(model.parameters(), lr=1e-3), DATA)
 
 
+class _Routed(nn.Module):
+    """A gate that weighs two of its experts for each token."""
+
+    def __init__(self, experts=4):
+        super().__init__()
+        self.gate = nn.Linear(8, experts, bias=False)
+        self.experts = nn.ModuleList(_expert() for _ in range(experts))
+
+    def choose(self, x):
+        weights, chosen = self.gate(x).softmax(-1).topk(2)
+        return weights / weights.sum(-1, keepdim=True), chosen
+
+
+def experts_that_may_have_no_rows():
+    """Rows are added by index_add_, and an expert without rows is left out, and not updated."""
+
+    class Model(_Routed):
+        def forward(self, x):
+            weights, chosen = self.choose(x)
+            y = torch.zeros_like(x)
+            for k, expert in enumerate(self.experts):
+                rows, slots = torch.nonzero(chosen == k, as_tuple=True)
+                if rows.numel() == 0:
+                    continue
+                y.index_add_(0, rows, expert(x[rows]) * weights[rows, slots].unsqueeze(-1))
+            return x + y
+
+    model = Model(experts=16)
+    return TrainingRecipe(model, _fit, AdamW(model.parameters(), lr=1e-2), DATA)
+
+
+def mixtral_by_a_permuted_mask():
+    """The first Mixtral of transformers: an expert reads x[None, rows], and adds by index_add_."""
+
+    class Expert(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w1, self.w2, self.w3 = nn.Linear(8, 6), nn.Linear(6, 8), nn.Linear(8, 6)
+
+        def forward(self, x):
+            return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate = nn.Linear(8, 4, bias=False)
+            self.experts = nn.ModuleList(Expert() for _ in range(4))
+
+        def forward(self, x):
+            weights = F.softmax(self.gate(x), dim=1, dtype=torch.float)
+            weights, chosen = torch.topk(weights, 2, dim=-1)
+            weights = (weights / weights.sum(dim=-1, keepdim=True)).to(x.dtype)
+            y = torch.zeros((12, 8), dtype=x.dtype, device=x.device)
+            mask = F.one_hot(chosen, num_classes=4).permute(2, 1, 0)
+            for k in range(4):
+                slots, rows = torch.where(mask[k])
+                if rows.shape[0] == 0:
+                    continue
+                current = x[None, rows].reshape(-1, 8)
+                current = self.experts[k](current) * weights[rows, slots, None]
+                y.index_add_(0, rows, current.to(x.dtype))
+            return y
+
+    model = Model()
+    return TrainingRecipe(model, _fit, Adam(model.parameters(), lr=1e-3), DATA)
+
+
+def loop_over_experts_that_were_hit():
+    """The loop of today's transformers: over the experts that were chosen, with stacked weights."""
+
+    class Model(nn.Module):
+        def __init__(self, experts=16):
+            super().__init__()
+            self.gate, self.count = nn.Linear(8, experts, bias=False), experts
+            self.enter = nn.Parameter(torch.randn(experts, 12, 8) * 0.3)
+            self.leave = nn.Parameter(torch.randn(experts, 8, 6) * 0.3)
+
+        def forward(self, x):
+            weights, chosen = self.gate(x).softmax(-1).topk(2)
+            y = torch.zeros_like(x)
+            with torch.no_grad():
+                mask = F.one_hot(chosen, num_classes=self.count + 1).permute(2, 1, 0)
+                hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()
+            for expert in hit:
+                expert = expert[0]
+                if expert == self.count:
+                    continue
+                slots, rows = torch.where(mask[expert])
+                gate, up = F.linear(x[rows], self.enter[expert]).chunk(2, dim=-1)
+                current = F.linear(F.silu(gate) * up, self.leave[expert])
+                current = current * weights[rows, slots, None]
+                y.index_add_(0, rows, current.to(y.dtype))
+            return y
+
+    model = Model()
+    return TrainingRecipe(model, _fit, AdamW(model.parameters(), lr=1e-3), DATA)
+
+
+def top_one_by_boolean_rows():
+    """A switch layer whose experts write the rows of a mask, if there are any."""
+
+    class Model(_Routed):
+        def forward(self, x):
+            probs = self.gate(x).softmax(-1)
+            best, chosen = probs.max(-1)
+            y, load = torch.zeros_like(x), torch.zeros(len(self.experts))
+            for k, expert in enumerate(self.experts):
+                mask = chosen == k
+                load[k] = mask.float().mean()
+                if mask.any():
+                    y[mask] = expert(x[mask]) * best[mask, None]
+            return y, (load * probs.mean(0)).sum() * len(self.experts)
+
+    def loss(model, x, y):
+        found, balance = model(x)
+        return F.mse_loss(found, y) + 0.01 * balance
+
+    model = Model(experts=8)
+    return TrainingRecipe(model, loss, SGD(model.parameters(), lr=0.1, momentum=0.9), DATA)
+
+
+def copies_for_each_slot():
+    """DeepSeek's training path: tokens are repeated for each slot, and experts fill their part."""
+
+    class Model(_Routed):
+        def forward(self, x):
+            weights, chosen = self.choose(x)
+            copies, flat = x.repeat_interleave(2, dim=0), chosen.view(-1)
+            y = torch.empty_like(copies)
+            for k, expert in enumerate(self.experts):
+                y[flat == k] = expert(copies[flat == k])
+            return (y.view(*weights.shape, -1) * weights.unsqueeze(-1)).sum(dim=1)
+
+    model = Model()
+    return TrainingRecipe(model, _fit, AdamW(model.parameters(), lr=1e-3), DATA)
+
+
+def tokens_of_a_batch_by_argument():
+    """Sequences are not made flat: three coordinates, written to by index_put_."""
+
+    class Model(_Routed):
+        def forward(self, x):
+            weights, chosen = self.choose(x)
+            y = torch.zeros_like(x)
+            for k, expert in enumerate(self.experts):
+                b, t, s = (chosen == k).nonzero(as_tuple=True)
+                z = expert(x[b, t]) * weights[b, t, s][:, None]
+                y.index_put_((b, t), z, accumulate=True)
+            return y
+
+    model = Model()
+    data = numbers((2, 6, 8), (2, 6, 8))
+    return TrainingRecipe(model, _fit, AdamW(model.parameters(), lr=1e-3), data)
+
+
+def rows_of_flat_slots():
+    """Each slot is a row of its own, whose token is its number divided by the slots of a token."""
+
+    class Model(_Routed):
+        def forward(self, x):
+            weights, chosen = self.choose(x)
+            flat, shares = chosen.flatten(), weights.flatten()
+            y, load = torch.zeros_like(x), torch.zeros(len(self.experts))
+            for k, expert in enumerate(self.experts):
+                slots = torch.nonzero(flat == k).squeeze(-1)
+                tokens = slots // 2
+                share = shares.index_select(0, slots).view(-1, 1)
+                y = y.index_add(0, tokens, expert(x.index_select(0, tokens)) * share)
+                load[k] = slots.numel() / flat.numel()
+            return y, load
+
+    def loss(model, x, y):
+        found, load = model(x)
+        return F.mse_loss(found, y) + (load * model.gate.weight.square().mean(-1)).sum()
+
+    model = Model()
+    return TrainingRecipe(model, loss, Adam(model.parameters(), lr=1e-3), DATA)
+
+
+def adapters_of_tasks():
+    """Each row of a batch has a task, and each task an adapter, which some steps do not train."""
+
+    class Model(nn.Module):
+        def __init__(self, tasks=5):
+            super().__init__()
+            self.base = nn.Linear(8, 3)
+            self.adapters = nn.ModuleList(nn.Linear(8, 3, bias=False) for _ in range(tasks))
+
+        def forward(self, x, task):
+            y = self.base(x)
+            extra = torch.zeros_like(y)
+            for k, adapter in enumerate(self.adapters):
+                rows = (task == k).nonzero(as_tuple=True)[0]
+                if len(rows) > 0:
+                    extra.index_copy_(0, rows, adapter(x.index_select(0, rows)))
+            return y + extra
+
+    def batch(step):
+        x, y = labelled((6, 8), 3)(step)
+        return x, (torch.arange(6) + step) % (3 + step % 2), y
+
+    model = Model()
+    optimizer = AdamW(model.parameters(), lr=1e-2)
+    return TrainingRecipe(model, lambda m, x, t, y: F.cross_entropy(m(x, t), y), optimizer, batch)
+
+
 def shared_experts():
     """DeepSeek's layer: one shared expert, and three of eight, with balance by biases."""
 

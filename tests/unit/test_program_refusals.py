@@ -8,9 +8,6 @@ import pytest
 import torch
 
 from offchain.errors import CaptureError
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.frontend.recipe import InferenceRecipe
 from tests.program_helpers import capture_function
 
 X = torch.tensor([[0.5, -0.25], [0.75, 0.125]])
@@ -68,15 +65,3 @@ def test_tracing_gives_numpy_back() -> None:
         capture_function(lambda x: x.numpy(), X)
     assert X.numpy().tolist() == X.tolist()
     assert "numpy" not in vars(torch.Tensor)
-
-
-def test_sparse_experts_are_refused() -> None:
-    """The library's own routing of Mixtral runs experts on as many tokens as chose them."""
-    recipe = build("mixtral", inference=True)
-    assert isinstance(recipe, InferenceRecipe)
-    recipe.model.config._experts_implementation = "eager"  # type: ignore[union-attr]  # a module's
-    with pytest.raises(CaptureError) as caught:
-        capture(recipe)
-    assert "depend on data" in caught.value.message
-    assert caught.value.module == "model.layers.0.mlp.experts"
-    assert (caught.value.source_line or "").startswith("modeling_mixtral.py:")

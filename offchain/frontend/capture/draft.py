@@ -23,7 +23,7 @@ from offchain.frontend.parts import check_call, check_parts
 from offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, name_batch
 from offchain.frontend.routes import PLAIN, check_memory
 from offchain.frontend.tracing import Record, flatten, get_initial_state, name_tensors, record
-from offchain.frontend.updates import check_optimizer
+from offchain.frontend.updates import check_optimizer, set_apart
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
 from offchain.programs.legality import check_program
 from offchain.programs.limits import MAX_RANK
@@ -79,6 +79,7 @@ class Draft:
         draws: the results of draws, by their number, and of the traced operators that draw, by
             name, likewise.
         errors: how far each operator of the traced step may be off, in units of 2^-24.
+        absent: the parameters for which torch has no gradient in some steps; it is 0 then.
     """
 
     program: Program
@@ -89,6 +90,7 @@ class Draft:
     values: Mapping[str, View]
     draws: Mapping[int | str, Mapping[int, View]]
     errors: Mapping[str, OwnError]
+    absent: Sequence[str]
 
 
 class Start(NamedTuple):
@@ -171,6 +173,19 @@ def make_start(
         CaptureError: the model does something that a program cannot express.
         UsageError: the recipe makes no sense: its batch, its groups.
     """
+    if not isinstance(recipe, TrainingRecipe):
+        return _trace(recipe, batch, copies)
+    set_apart(recipe, ())
+    start = _trace(recipe, batch, copies)
+    if not start.record.apart:
+        return start
+    set_apart(recipe, start.record.apart)
+    return _trace(recipe, batch, copies)
+
+
+def _trace(
+    recipe: Recipe, batch: Sequence[torch.Tensor], copies: Mapping[int, torch.Tensor]
+) -> Start:
     state = get_initial_state(recipe, copies)
     slots, inputs = make_slots(state), check_batch(recipe, batch)
     return Start(state, slots, batch, inputs, record(recipe, state, batch, {}))
@@ -215,6 +230,7 @@ def make_draft(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Draft:
         _follow(dict(zip(names, results, strict=True)), number),
         {draw: _follow(dict(enumerate(views)), number) for draw, views in lowering.draws.items()},
         {name: _measure(builder.nodes[a:b]) for name, (a, b) in lowering.spans.items()},
+        start.record.absent,
     )
 
 

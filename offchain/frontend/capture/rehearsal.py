@@ -86,17 +86,25 @@ def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]
         state, found, drawn, expected = _run_both(
             recipe, draft, run, executor, batch, step, generator
         )
+        expected = _add_absent(draft, expected, found)
         numbered = {k: v for k, v in drawn.items() if isinstance(k, int)}
         nodes = {k: v for k, v in drawn.items() if isinstance(k, str)}
         runs = _compare(draft, step, expected, found, [*state.values(), *batch], nodes)
         if not runs:
             continue
         chooser = Chooser(recipe.model)
-        chosen = run.repeat(state, batch, numbered, chooser)
+        chosen = _add_absent(draft, run.repeat(state, batch, numbered, chooser), found)
         if chooser.turned and _explains(chosen, found, runs):
             raise _leave_open(step, chooser.turned[0])
         name = min(runs, key=_order)
         raise _differ(draft, step, name, expected[name], found[name], runs[name])
+
+
+def _add_absent(draft: Draft, results: Tensors, found: Tensors) -> Tensors:
+    """Return torch's results, with zeros for gradients that it does not always have."""
+    absent = {f"gradient.{name}" for name in draft.absent} - results.keys()
+    zeros = torch.zeros(())  # of what the program does not compute
+    return {**results, **{it: torch.zeros_like(found.get(it, zeros)) for it in sorted(absent)}}
 
 
 def _run_both(

@@ -53,7 +53,7 @@ def step_as_user(
             parameter.copy_(before[name])
     observed = find_observed(recipe)
     kept = read_kept(observed, recipe.model) if observed else {}
-    counters = advance_counters(recipe, state)
+    counters = advance_counters(recipe, state, gradients)
     if SCHEDULED_UPDATES in state:
         counters[SCHEDULED_UPDATES] = state[SCHEDULED_UPDATES] + 1
     return new | _read_moments(optimizers, parameters) | counters | kept

@@ -35,6 +35,9 @@ DATA_DEPENDENT = "the program would depend on data; use where, or a fixed shape"
 
 _MASKED = "; keep the shape, as in torch.where(mask, x, 0).sum() / mask.sum()"
 
+WEIGHED = "; compute it of all, and weigh by the mask, as in y + (mask * w)[:, None] * expert(x)"
+"""What to do instead of a function of what a mask selects."""
+
 _ADVICE = {
     "aten._pack_padded_sequence.default": "; give the lengths as numbers, or use a mask",
     "aten.bincount.default": "; give minlength",
