@@ -7,6 +7,7 @@ All these have to be the same step, with the same effects. What can't be watched
 """
 
 import warnings
+from collections import defaultdict
 from collections.abc import (
     Collection,
     Iterator,
@@ -111,10 +112,18 @@ def refuse_moving(step: Step, seen: Record, before: Memory) -> None:
 
 
 def _list_moved(before: Memory, now: Memory) -> Iterator[Moved]:
-    """Yield the parts that are not what they were, and may count something."""
-    values = {_get_place(part): part.value for part in before.list_parts()}
+    """Yield the parts that are not what they were, and may count something.
+
+    A part is the one that the same holder had; or, where the holder is another, the only one of its
+    path, which several parts may share (a module's `__dict__` and that of its wrapped `forward`).
+    """
+    places = defaultdict(list)
+    for part in before.list_parts():
+        places[_get_place(part)].append(part)
     for part in now.list_parts():
-        value = values.get(_get_place(part))
+        found = places[_get_place(part)]
+        same = [it for it in found if it.holder is part.holder] or found
+        value = same[0].value if len(same) == 1 else None
         if value is not None and _is_moved(value, part.value, is_whole=part.key is None):
             yield Moved(part, value)
 
