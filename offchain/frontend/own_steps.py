@@ -123,8 +123,11 @@ class _OwnSteps:
     def _read(self) -> dict[str, Tensor]:
         """Return what the optimizers keep, where the state has it."""
         start, found = self._observed.start, dict[str, Tensor]()
+        rates = {id(it) for groups in self._scheduled.values() for g in groups for it in g.values()}
         for entry in list_entries(self._observed.optimizers, self._model):
             name, value = entry.name, entry.value
+            if id(value) in rates:
+                continue
             if name not in start and isinstance(value, FakeTensor):
                 raise UsageError(
                     f"{name}: some steps change this number, and others not; keep it as a tensor"

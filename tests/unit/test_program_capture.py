@@ -17,7 +17,7 @@ from offchain.frontend.capture import Captured, capture
 from offchain.frontend.optimizers import SGD, Adam
 from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from offchain.programs.graph import Kind, Origin
-from tests.program_helpers import assert_close, capture_function, run_function
+from tests.program_helpers import assert_close, capture_function, run_both, run_function
 
 
 class Tied(torch.nn.Module):
@@ -286,11 +286,12 @@ def test_batches_keep_their_shape() -> None:
 def test_a_batch_may_be_written_to() -> None:
     """A model that changes its input in place is expressed without changing the batch."""
 
-    def function(x: torch.Tensor) -> torch.Tensor:
+    def function(_: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
         x.add_(1)[0] = 5
         return x * 2
 
-    (found,) = run_function(function, torch.ones(2))
+    captured = capture(InferenceRecipe(torch.nn.Module(), function, lambda _: (torch.ones(2),)))
+    found = run_both(captured.program, captured.initial_state, captured.batch(0))[-1]
     assert found.tolist() == [10, 4]
 
 

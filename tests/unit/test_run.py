@@ -19,6 +19,7 @@ from offchain.commitments.tensors import (
     compute_tensor_root,
 )
 from offchain.datastore import store as store_module
+from offchain.datastore.disk import RESERVED_BYTES, RESERVED_PART
 from offchain.errors import StoreError
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
@@ -151,7 +152,9 @@ def test_checkpoints_that_do_not_fit_are_refused_before_the_run(
     frozen += sum(size for name, size in sizes.items() if name == "parameter.0.bias")
 
     def leave(free: int) -> None:
-        usage = shutil.disk_usage(tmp_path)._replace(free=free)
+        usage = shutil.disk_usage(tmp_path)
+        reserved = min(RESERVED_BYTES, usage.total // RESERVED_PART)
+        usage = usage._replace(free=free + reserved)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
 
     def stop(done: int) -> None:
