@@ -26,9 +26,10 @@ _ALIKE: Mapping[str, float | None] = {
     "aten::new_ones": 1,
     "aten::full_like": None,
     "aten::new_full": None,
+    "aten::_efficientzerotensor": 0,
 }
-"""Operators that look at the shape of a tensor alone, and what they fill theirs with; None: with
-their last argument."""
+"""Operators that look at a shape alone, and what they fill their tensor with; None: with their
+last argument. A tensor of torch's that is known to be zero has no memory, so that another is kept."""
 
 
 class Constants(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped

@@ -105,6 +105,41 @@ def test_batches_with_a_memory_are_refused() -> None:
         capture(_make_memory())
 
 
+READS: dict[str, Callable[[nn.Module], torch.Tensor]] = {
+    "a weight": lambda m: m.weight.detach(),
+    "a bias that begins with 0": lambda m: m.bias.detach().expand(2, 4),
+    "a counter": lambda m: m.count.expand(2, 4).float(),
+    "what does not change": lambda m: m.data[:2],
+}
+
+
+def _read_model(name: str) -> TrainingRecipe:
+    model = nn.Linear(4, 4)
+    nn.init.zeros_(model.bias)
+    model.register_buffer("count", torch.zeros((), dtype=torch.int64))
+    model.register_buffer("data", torch.ones(3, 4))
+
+    def compute(m: Any, x: torch.Tensor) -> torch.Tensor:
+        m.count += 1
+        return (m(x) + m.data.sum()).square().mean()
+
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return TrainingRecipe(model, compute, optimizer, lambda _: (READS[name](model)[:2] + 1,))
+
+
+@pytest.mark.parametrize("trust", [False, True], ids=["compared", "trusted"])
+@pytest.mark.parametrize("name", READS)
+def test_batches_of_what_learns_are_refused(name: str, trust: bool) -> None:  # noqa: FBT001 - pytest's
+    """A provider that begins later has no weights of its own to make a batch of."""
+    if name == "what does not change":
+        assert capture(_read_model(name), trust=trust).program
+        return
+    with pytest.raises(
+        CaptureError, match=r"^batch x: step 0, asked for when the model has changed"
+    ):
+        capture(_read_model(name), trust=trust)
+
+
 class Stream:
     """Gives one batch after the other, and keeps those that it has given."""
 

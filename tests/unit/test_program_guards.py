@@ -357,3 +357,15 @@ def test_a_constant_that_data_is_written_to_is_none(name: str) -> None:
     """Whatever a tensor of numbers held, by whichever view it is changed, it is data then."""
     with pytest.raises(CaptureError, match="the program would depend on data"):
         capture_function(lambda x: put(x, WRITES[name]), X)
+
+
+def test_a_gradient_of_nothing_is_zero() -> None:
+    """A gradient that torch knows to be 0 has no memory there, and can be computed with."""
+    check_gradients(lambda x: (x.sgn() * x).sum(), torch.linspace(-1, 1, 64))
+    model = torch.nn.Linear(64, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    batch = (torch.ones(2, 64),)
+    recipe = TrainingRecipe(
+        model, lambda m, x: (m.weight.sgn() * x).sum() + m.bias.sum(), optimizer, lambda _: batch
+    )
+    assert capture(recipe).is_rehearsed

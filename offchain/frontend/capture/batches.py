@@ -17,8 +17,9 @@ from offchain.frontend.environment import standard_torch
 from offchain.frontend.exchange import to_array, to_tensor
 from offchain.frontend.lowering.graph import TORCH_TYPES
 from offchain.frontend.recipe import Recipe, count_batches, join_batches
+from offchain.frontend.tracing import name_tensors
 from offchain.frontend.updates import count_updates
-from offchain.programs.graph import Slot
+from offchain.programs.graph import Kind, Program, Slot
 from offchain.text import show
 
 ALONE = "make it a function of the step's number alone, with a generator that is seeded by it"
@@ -154,6 +155,45 @@ def check_batches(
                 require_same(before, found, slots, f"step {step}, asked for out of order,")
     finally:
         past.restore()
+
+
+def refuse_trained(
+    recipe: Recipe,
+    memory: Memory,
+    batch: Callable[[int], list[Array]],
+    program: Program,
+) -> None:
+    """Refuse a batch function that reads what the step changes of the model.
+
+    What the step leaves as it is may be read: a frozen encoder, a data set in a buffer.
+
+    Args:
+        recipe: the recipe.
+        memory: its model, functions and optimizers, which are put back.
+        batch: its bound batch function.
+        program: the step.
+
+    Raises:
+        CaptureError: it does.
+    """
+    sources = [program.nodes[sink.inputs[0]].kind for sink in program.nodes[program.first_sink :]]
+    pairs = zip(program.state, sources, strict=True)
+    trained = {slot.name for slot, kind in pairs if kind is not Kind.SOURCE}
+    roots = [("batch", recipe.batch)]
+    past = Memory(roots, largest=_LARGEST)
+    try:
+        before = {step: ask(batch, step) for step in (0, NEAR - 1)}
+        _forget(roots, past)
+        with torch.no_grad():
+            for name, tensor in name_tensors(recipe.model).items():
+                if name in trained:
+                    tensor.copy_(~tensor if tensor.dtype is torch.bool else tensor + 1)
+        for step, found in before.items():
+            subject = f"step {step}, asked for when the model has changed,"
+            require_same(found, ask(batch, step), program.batch, subject)
+    finally:
+        past.restore()
+        memory.restore()
 
 
 def _choose_steps(recipe: Recipe, slots: Sequence[Slot]) -> list[int]:

@@ -17,6 +17,7 @@ from offchain.frontend.capture.batches import (
     check_batches,
     check_repeatable,
     refuse_iterators,
+    refuse_trained,
 )
 from offchain.frontend.capture.draft import (
     Draft,
@@ -157,6 +158,7 @@ def _trace(
         start = make_start(recipe, first, memory.copies)
         refuse_written(recipe, start.record, inputs)
         known = make_program(recipe, start, arithmetic)
+        refuse_trained(recipe, memory, batch, known.program)
         found = find_hidden_state(recipe, start, memory, second)
         if found is not None:
             raise explain(*found)
@@ -177,6 +179,7 @@ def _trace_and_rehearse(
         start = make_start(recipe, first, memory.copies)
         refuse_written(recipe, start.record, inputs)
         draft = make_draft(recipe, start, arithmetic)
+        refuse_trained(recipe, memory, batch, draft.program)
         found = find_hidden_state(recipe, start, memory, second)
         memory.restore()
         _rehearse(recipe, draft, batch, memory, found)
