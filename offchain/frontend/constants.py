@@ -29,7 +29,7 @@ _ALIKE: Mapping[str, float | None] = {
     "aten::_efficientzerotensor": 0,
 }
 """Operators that look at a shape alone, and what they fill their tensor with; None: with their
-last argument. A tensor of torch's that is known to be zero has no memory, so that another is kept."""
+last argument. torch's own tensor that is known to be zero has no memory: another one is kept."""
 
 
 class Constants(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
