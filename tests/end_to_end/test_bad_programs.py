@@ -180,7 +180,7 @@ FILES: dict[str, tuple[bytes | None, str]] = {
     "another encoding": ("# coding: latin-1\nx = '\xe9' +".encode("latin-1"), "SyntaxError"),
     "nothing": (b"", "to choose from"),
     "no function": (b"make = 1", "function"),
-    "parameters": (b"def make(): return 1", "make() takes 0 positional arguments"),
+    "parameters": (b"def make(): return 1", "be called with the seed alone"),
 }
 
 

@@ -158,10 +158,10 @@ def _trace(
         start = make_start(recipe, first, memory.copies)
         refuse_written(recipe, start.record, inputs)
         known = make_program(recipe, start, arithmetic)
-        refuse_trained(recipe, memory, batch, known.program)
         found = find_hidden_state(recipe, start, memory, second)
         if found is not None:
             raise explain(*found)
+        refuse_trained(recipe, memory, batch, known.program)
     return known
 
 
@@ -179,9 +179,8 @@ def _trace_and_rehearse(
         start = make_start(recipe, first, memory.copies)
         refuse_written(recipe, start.record, inputs)
         draft = make_draft(recipe, start, arithmetic)
-        refuse_trained(recipe, memory, batch, draft.program)
         found = find_hidden_state(recipe, start, memory, second)
-        memory.restore()
+        refuse_trained(recipe, memory, batch, draft.program)
         _rehearse(recipe, draft, batch, memory, found)
     return draft
 

@@ -5,6 +5,7 @@ that reads it gets something else. A program has a copy of every tensor of every
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
@@ -54,10 +55,18 @@ def _list_writes(tensor: Node) -> Iterator[Node]:
             if not isinstance(user.target, OpOverload):
                 continue
             is_first = bool(user.args) and user.args[0] is node
-            if is_first and user.target._schema.is_mutable:  # noqa: SLF001 - not public
+            if _is_written(user, node):
                 yield user
             elif is_first and user.target.is_view:
                 pending.append(user)
+
+
+def _is_written(user: Node, node: Node) -> bool:
+    """Return whether an operator writes to one of its arguments."""
+    arguments: Any = user.target._schema.arguments  # type: ignore[union-attr]  # noqa: SLF001 - an operator's, not public
+    given = [*user.args, *(user.kwargs.get(it.name) for it in arguments[len(user.args) :])]
+    written = [it.alias_info is not None and it.alias_info.is_write for it in arguments]
+    return any(is_so and it is node for is_so, it in zip(written, given, strict=True))
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
