@@ -82,7 +82,7 @@ class Opinions:
     _compared: int = -1
     _base: tuple[int, float] | None = None
     _turn: list[int] = field(default_factory=list)
-    _doubted: int = -1
+    _doubted: float = -math.inf
 
     def forget(self, block: int) -> None:
         """Compare anew what comes after a block."""
@@ -103,10 +103,11 @@ class Opinions:
     def compare(self, said: Said) -> str:
         """Return in what another node contradicts the one in use; nothing if none does.
 
-        A block that was contradicted is not compared again: it is the other's turn.
+        A node that was contradicted is not compared again for a block's time: it is the other's
+        turn. Time says so, and no block's number, which a node may make up.
         """
         number, now = said.number, time.monotonic()
-        if number <= self._doubted:
+        if now < self._doubted + self.block_s:
             return ""
         latest = self._find_latest(now)
         first = max(said.first, self.find_first(), number - PAGE_BLOCKS + 1)
@@ -133,9 +134,9 @@ class Opinions:
             found = self._judge(said, ends, block) or _judge_logs(said, first, logs, block)
             if not found and before["hash"] == after["hash"] == said.head["hash"]:
                 found = _judge_states(said, answers)
-            self._doubted = number if found else self._doubted
+            self._doubted = now if found else self._doubted
             problem = problem or found
-        if problem or is_heard or number > self._doubted + DOUBT_BLOCKS:
+        if problem or is_heard or now > self._doubted + DOUBT_BLOCKS * self.block_s:
             self.is_agreed = not problem
         if is_heard and not problem:
             self._base, self._compared = (number, now), number

@@ -36,6 +36,7 @@ def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
     if random.random() < 0.5:
         moves = _agree(moves)
     moves = [move for place, move in enumerate(moves) if _is_new(move, moves[:place])]
+    moves = _leave_one(moves)
     liars = sum(it.params["count"] for it in moves if it.family == "liars")
     crowds = [crowd for crowd in CROWDS if crowd >= liars]
     settings = {"max_fee_gwei": CEILING_GWEI, "crowd": random.choice(crowds)}
@@ -57,6 +58,15 @@ def _agree(moves: Sequence[Move]) -> list[Move]:
     shared = {name: ways[0][name] for name in ("timing", "opens", "tip_gwei")} if ways else {}
     return [
         Move(it.family, {**it.params, **shared}) if it.family == "liars" else it for it in moves
+    ]
+
+
+def _leave_one(moves: Sequence[Move]) -> list[Move]:
+    """Let all that nodes say wrong be said by the same one: the other says what is true."""
+    told = [it.params["node"] for it in moves if "node" in it.params]
+    return [
+        Move(it.family, {**it.params, "node": told[0]}) if "node" in it.params else it
+        for it in moves
     ]
 
 
