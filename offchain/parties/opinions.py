@@ -49,6 +49,7 @@ class Said:
         states: how jobs stand that are to be compared.
         questions: what others are asked about these.
         read: returns what their answers say; None where these make no sense.
+        makes_sense: whether logs can be the referee's.
     """
 
     head: Mapping[str, Any]
@@ -57,6 +58,7 @@ class Said:
     states: Sequence[State]
     questions: Sequence[Question]
     read: Callable[[Sequence[Any]], Sequence[State] | None]
+    makes_sense: Callable[[Sequence[Any]], bool]
 
     @property
     def number(self) -> int:
@@ -125,6 +127,9 @@ class Opinions:
             ends = before, after
             if any(isinstance(it, NodeError) for it in ends) or isinstance(syncing, Mapping):
                 continue
+            raw = answers[0] if first <= number else []
+            if isinstance(raw, list) and not said.makes_sense(raw):
+                continue  # it would be left as soon as it is in use
             is_heard = True
             own_early, early = number > latest, int(after["number"], 16) > latest
             if early != own_early:  # either is before its time

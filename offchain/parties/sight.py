@@ -129,7 +129,8 @@ class Sight(ChainReferee):
         Raises:
             ChainUnavailable: none of them answers, and makes sense.
         """
-        for left in reversed(range(nodes)):
+        # One that another has contradicted is looked at again where that one makes no sense.
+        for left in reversed(range(2 * nodes)):
             try:
                 self.look()
             except ChainUnavailable:
@@ -241,8 +242,20 @@ class Sight(ChainReferee):
             return [(job, member) for _, job, member in found]
 
         logs, start = self._logs_read, self._marks[0].number + 1
-        if problem := self._opinions.compare(Said(head, start, logs, states, asked, read)):
+        said = Said(head, start, logs, states, asked, read, self._makes_sense)
+        if problem := self._opinions.compare(said):
             raise self.distrust(problem)
+
+    def _makes_sense(self, raw: Sequence[Any]) -> bool:
+        """Return whether logs of a node that is not in use can be of the referee's code."""
+        try:
+            for log in map(parse_log, raw):
+                found = self._contract.read_log(log)
+                if not self._reader.is_strange(found.name, found.args):
+                    self._read(found)
+        except (BadCall, LookupError, TypeError, ValueError, OverflowError):
+            return False
+        return True
 
     def _read_logs(self, raw: Any, mark: Block, head: Block) -> Sequence[Log] | None:
         """Return the logs since a block; page by page where they are too many for one answer."""

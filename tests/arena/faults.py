@@ -166,6 +166,20 @@ FAULTS = {
         _is_told("far ahead"),
         is_rare=True,
     ),
+    "undecided": Fault(
+        "a party that begins anew never gets past two nodes of which each speaks against the other",
+        ("falsehoods", "nodes", "kills", "liars"),
+        BOND,
+        _has_told("another has another block"),
+        is_rare=True,
+    ),
+    "leapt": Fault(
+        "a node that tells of a far block ends the doubt about it by that block's number",
+        ("falsehoods", "kills"),
+        frozenset({"history"}),
+        _is_told("far ahead"),
+        is_rare=True,
+    ),
     "peek": Fault(
         "a claim that waits to be shown is copied by whoever replaces the block before",
         ("peekers",),
