@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from offchain.children import end_by_input
 from offchain.datastore.server import Server
 from offchain.errors import StoreError
 
@@ -85,15 +86,8 @@ class ServerProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(OSError):
-            process.stdin.close()
-        try:
-            process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_by_input(process, END_S)
         process.stdout.close()
 
 

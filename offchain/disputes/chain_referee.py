@@ -30,6 +30,9 @@ from offchain.disputes.job_log import JobLog
 from offchain.disputes.referee import Answer, Call, Outcome, open_store
 from offchain.errors import BadCall, ChainError, ChainUnavailable
 
+SENSELESS = (BadCall, LookupError, TypeError, ValueError, OverflowError)
+"""What reading an answer raises that is none of the referee's code."""
+
 
 def deploy(url: str, arithmetic: Arithmetic = ORDERED) -> "ChainReferee":
     """Open a chain and deploy on it a referee of programs of an arithmetic."""
@@ -102,7 +105,7 @@ class ChainReferee:
         """Make an answer that is none of the referee's code, which is known, the node's fault."""
         try:
             yield
-        except (BadCall, LookupError, TypeError, ValueError, OverflowError) as error:
+        except SENSELESS as error:
             problem = f"what it tells of {what} is not of the referee's code"
             raise self.distrust(problem) from error
 

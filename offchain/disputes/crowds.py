@@ -7,13 +7,13 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from contracts.model.types import MAX_BLOCKS
-from offchain.chain.accounts.fees import GWEI
+from offchain.chain.accounts.fees import GWEI, SLOWNESS
 from offchain.disputes.gas import MOST_SIDE_MOVES, MOVE_GAS
 
 BLOCK_GAS_SHARE = 2
 """Whoever sends counts on one part in so many of a block's gas: the other side moves, too."""
-ELASTICITY, SLOWNESS = 2, 8
-"""Of EIP-1559: parts of a block of which one is its target, and of the base fee a block changes."""
+ELASTICITY = 2
+"""Parts of a block of which one is its target (EIP-1559)."""
 TIP_WEI = GWEI
 """The tip of an honest party, which a censor has to exceed."""
 CALM_FEE_WEI = GWEI

@@ -127,15 +127,14 @@ class Opinions:
             ends = before, after
             if any(isinstance(it, NodeError) for it in ends) or isinstance(syncing, Mapping):
                 continue
-            raw = answers[0] if first <= number else []
-            if isinstance(raw, list) and not said.makes_sense(raw):
+            logs = answers.pop(0) if first <= number else []
+            if isinstance(logs, list) and not said.makes_sense(logs):
                 continue  # it would be left as soon as it is in use
             is_heard = True
             own_early, early = number > latest, int(after["number"], 16) > latest
             if early != own_early:  # either is before its time
                 problem = problem or (f"it has block {number} before its time" if own_early else "")
                 continue
-            logs = answers.pop(0) if first <= number else []
             found = self._judge(said, ends, block) or _judge_logs(said, first, logs, block)
             if not found and before["hash"] == after["hash"] == said.head["hash"]:
                 found = _judge_states(said, answers)

@@ -17,8 +17,8 @@ from offchain.chain.answers import parse_data, parse_log
 from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
 from offchain.chain.receipts import Log
 from offchain.chain.transports import Question
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.errors import BadCall, ChainUnavailable, NodeError
+from offchain.disputes.chain_referee import SENSELESS, ChainReferee
+from offchain.errors import ChainUnavailable, NodeError
 from offchain.parties.opinions import Opinions, Said, State
 
 TOGETHER = 50
@@ -130,7 +130,7 @@ class Sight(ChainReferee):
             ChainUnavailable: none of them answers, and makes sense.
         """
         # One that another has contradicted is looked at again where that one makes no sense.
-        for left in reversed(range(2 * nodes)):
+        for left in reversed(range(2 * nodes - 1)):
             try:
                 self.look()
             except ChainUnavailable:
@@ -237,7 +237,7 @@ class Sight(ChainReferee):
         def read(answers: Sequence[Any]) -> Sequence[State] | None:
             try:
                 found = self._read_jobs(ids, answers)
-            except (BadCall, LookupError, TypeError, ValueError, OverflowError):
+            except SENSELESS:
                 return None
             return [(job, member) for _, job, member in found]
 
@@ -253,7 +253,7 @@ class Sight(ChainReferee):
                 found = self._contract.read_log(log)
                 if not self._reader.is_strange(found.name, found.args):
                     self._read(found)
-        except (BadCall, LookupError, TypeError, ValueError, OverflowError):
+        except SENSELESS:
             return False
         return True
 

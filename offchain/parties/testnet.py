@@ -22,6 +22,7 @@ from offchain.chain.accounts import KeyAccount, create_keystore
 from offchain.chain.connection import Chain
 from offchain.chain.devnode.__main__ import LISTENING
 from offchain.chain.receipts import Transaction
+from offchain.children import wait_or_kill
 from offchain.errors import ChainError, MootError, UsageError
 from offchain.parties.events import Tell
 from offchain.parties.settings import VARIABLES
@@ -175,11 +176,7 @@ class Testnet:
         for process in reversed(self.processes.values()):
             process.terminate()
         for process in reversed(self.processes.values()):
-            try:
-                process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            wait_or_kill(process, END_S)
             _close(process)
 
 

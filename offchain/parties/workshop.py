@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import IO, Any, Self
 
 from contracts.model.types import Job
+from offchain.children import end_by_input
 from offchain.disputes.availability import Lack, TensorProof
 from offchain.disputes.conditions import HOUR_S, count_left
 from offchain.parties.events import Tell
@@ -136,7 +137,7 @@ class Workshop:
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
-            _end(self._process)
+            end_by_input(self._process, END_S)
 
     def submit(self, errand: Errand) -> None:
         """Check and compute a job once those that go before it are done."""
@@ -193,13 +194,13 @@ class Workshop:
         self._current = None
         if self._process is not None:
             self._process.kill()
-            _end(self._process)
+            end_by_input(self._process, END_S)
             self._process = None
 
     def _bury(self) -> Result | None:
         """Give up the process, which says nothing more, and return what that means for its job."""
         assert self._process is not None
-        _end(self._process)
+        end_by_input(self._process, END_S)
         status, self._process = self._process.returncode, None
         if self._current is None:
             return None
@@ -277,15 +278,3 @@ def decode_lack(about: dict[str, Any]) -> Lack:
     }
     places = tuple((part, index, chunk) for part, index, chunk in about["places"])
     return Lack(places, about["least"], tensors)
-
-
-def _end(process: "subprocess.Popen[str]") -> None:
-    """End a process by the end of its input."""
-    assert process.stdin is not None
-    with suppress(OSError):
-        process.stdin.close()
-    try:
-        process.wait(END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -332,3 +332,15 @@ def test_a_party_begins_with_another_node_where_one_errs(
     court.transport.change = LIES["a latest block that never rests"]
     with connected_desk(settings, lambda *_, **__: None, []) as desk:
         assert desk.referee.block_number() == court.chain.block_number()
+
+
+def test_logs_that_make_no_sense_contradict_nobody(court: Court, nodes: Sequence[str]) -> None:
+    """What is none of the referee's code is no opinion: the node in use is not left for it."""
+    settings = Settings(chain=",".join(reversed(nodes)), referee=court.contract.address)
+    with connected_desk(settings, lambda *_, **__: None, []) as desk:
+        job_id = court.open_job()
+        court.transport.change = LIES["a log that is none of the contract's"]
+        desk.referee.look()
+        assert desk.chain.node.in_use == "honest"
+        assert desk.referee.is_agreed
+        assert job_id in desk.referee.news

@@ -15,6 +15,7 @@ LAYERS = (
     "offchain.errors",
     "offchain.text",
     "offchain.files",
+    "offchain.children",
     "offchain.bounded_json",
     "offchain.bounded_http",
     "offchain.cache",

@@ -7,6 +7,8 @@ from offchain.errors import UsageError
 GWEI = 10**9
 RAISE = (9, 8)
 """A transaction takes another's place for fees that are an eighth higher, 12.5 %."""
+SLOWNESS = 8
+"""A base fee changes by one part in so many a block at most (EIP-1559)."""
 HEADROOM = 2
 """The base fee may grow so many times before a transaction no longer pays it: six full blocks."""
 

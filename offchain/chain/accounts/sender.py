@@ -13,6 +13,7 @@ from dataclasses import replace
 from offchain.chain.accounts.budget import calculate_reserve, find_shortage
 from offchain.chain.accounts.fees import (
     GWEI,
+    SLOWNESS,
     FeePolicy,
     Fees,
     calculate_fees,
@@ -35,8 +36,8 @@ from offchain.errors import (
 
 UNCLAIMED_BLOCKS = 1_000
 """So long a transaction answers for its call whose maker was killed before it was mined."""
-SLOWNESS, MOST_FALLS = 8, 400
-"""A base fee changes by one part in so many a block, and is nothing after so many falls."""
+MOST_FALLS = 400
+"""A base fee is nothing after so many falls."""
 _TEMPORARY = ("already", "known", "underpriced", "fee", "txpool", "nonce", "limit exceeded")
 """Words of a refusal after which the same bytes may be taken later, or have been."""
 
