@@ -5,7 +5,7 @@ A branch on one is no branch on data: it goes the same way in every step. torch 
 and their like, and forgets tensors that something else was written to, by whichever view.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from offchain.frontend.memory import get_memory
+from offchain.frontend.memory import get_memory, list_written
 
 MOST_CONSTANTS = 1 << 10
 """Elements of a tensor whose elements are known."""
@@ -53,7 +53,7 @@ class Constants(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
     ) -> Any:
         options = kwargs or {}
         if func._schema.is_mutable and not self._stays_known(func, args, options):  # noqa: SLF001 - not public
-            for tensor in _list_written(func, args, options):
+            for tensor in tree_leaves([*list_written(func, args, options)]):
                 self._forget(tensor)
         result = func(*args, **options)
         if isinstance(result, torch.Tensor) and result.numel() <= MOST_CONSTANTS:
@@ -116,11 +116,3 @@ def _is_random(func: Any) -> bool:
 def _is_plain(value: Any) -> bool:
     """Return whether an argument is none that was computed in the step."""
     return not isinstance(value, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool)
-
-
-def _list_written(func: Any, args: Any, options: Mapping[str, Any]) -> Iterator[torch.Tensor]:
-    """Yield the tensors that an operator writes to."""
-    for place, argument in enumerate(func._schema.arguments):  # noqa: SLF001 - likewise
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[place] if place < len(args) else options.get(argument.name)
-            yield from (x for x in tree_leaves(value) if isinstance(x, torch.Tensor))

@@ -24,6 +24,7 @@ from offchain.frontend.constants import is_constant
 from offchain.frontend.draws import Draws, is_random
 from offchain.frontend.guards import find_settings, find_way, is_caught
 from offchain.frontend.lowering.graph import DRAW, advise_on_number, refusal
+from offchain.frontend.memory import list_written
 from offchain.frontend.regions import ADVICE, Regions
 
 _TORCH = Path(torch.__file__).parent
@@ -234,10 +235,8 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
 
     def _check_written(self, func: Any, args: tuple[Any, ...]) -> None:
         """Refuse a change, where torch makes it under a condition only, of what is there before."""
-        for argument, value in zip(func._schema.arguments, args, strict=False):  # noqa: SLF001 - likewise
-            is_written = argument.alias_info is not None and argument.alias_info.is_write
-            is_kept = is_written and isinstance(value, torch.Tensor)
-            if is_kept and not self.regions.may_change(value):
+        for value in list_written(func, args):
+            if isinstance(value, torch.Tensor) and not self.regions.may_change(value):
                 raise refusal(_CHANGED_APART, self.operator, self.line)
 
     def _answer(self) -> bool:

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from offchain.errors import CaptureError
 from offchain.frontend.lines import LineTracker
 from offchain.frontend.lowering.graph import refusal
-from offchain.frontend.memory import get_memory
+from offchain.frontend.memory import get_memory, get_span, is_within, list_written
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """The classes of tensors that are followed; others do more than torch's operators."""
@@ -92,11 +92,9 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
     def _check_written(self, func: Any, args: Sequence[Any]) -> None:
         """Refuse to write what is traced into a tensor that is not."""
         has_traced = any(isinstance(value, FakeTensor) for value in tree_leaves(args))
-        for argument, value in zip(func._schema.arguments, args, strict=False):  # noqa: SLF001 - likewise
-            is_written = argument.alias_info is not None and argument.alias_info.is_write
-            if is_written and has_traced and self._is_constant(value):
-                message = "it changes a tensor that is no buffer; register it as a buffer"
-                raise refusal(message, str(func), self._tracker.line)
+        if has_traced and any(map(self._is_constant, list_written(func, args))):
+            message = "it changes a tensor that is no buffer; register it as a buffer"
+            raise refusal(message, str(func), self._tracker.line)
 
     def follow(self, value: Any) -> Any:
         """Return what stands for a tensor, and any other value as it is."""
@@ -152,22 +150,9 @@ def _get_geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
     return (tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-def _get_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the first place in memory that a tensor has, and the last."""
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    first = int(tensor.storage_offset())
-    return first, first + sum((size - 1) * stride for size, stride in pairs)
-
-
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    (first, last), (start, end) = _get_range(a), _get_range(b)
+    (first, last), (start, end) = get_span(a), get_span(b)
     return first <= end and start <= last
-
-
-def is_within(inner: torch.Tensor, outer: torch.Tensor) -> bool:
-    """Return whether a tensor spans no more of one memory than another of its type."""
-    (start, end), (first, last) = _get_range(inner), _get_range(outer)
-    return inner.dtype == outer.dtype and first <= start and end <= last
 
 
 def _make_view(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.corpus.models_kinds import Kind
-from tests.corpus.models_language import EXPERTS, GROUPED, SIZES, decoder
+from tests.corpus.models_language import EXPERTS, GROUPED, SHARED, SIZES, decoder
 
 SPARSE = GROUPED | {"num_experts_per_tok": 2, "num_local_experts": 4}
 LATENT: dict[str, Any] = {
@@ -91,16 +91,7 @@ def by_loops(name: str, head: str, **settings: Any) -> Kind:
 LOOPED = (
     by_loops("mixtral", "Mixtral", **EXPERTS, num_local_experts=4),
     by_loops("olmoe", "Olmoe", **EXPERTS, num_experts=4),
-    by_loops(
-        "qwen2_moe",
-        "Qwen2Moe",
-        **SIZES,
-        num_key_value_heads=1,
-        num_experts=4,
-        num_experts_per_tok=2,
-        moe_intermediate_size=8,
-        shared_expert_intermediate_size=8,
-    ),
+    by_loops("qwen2_moe", "Qwen2Moe", **SHARED),
 )
 
 KINDS: tuple[Kind, ...] = (*DENSE, *SPARSELY, *LOOPED, *STATEFUL)

@@ -20,6 +20,13 @@ SIZES: dict[str, Any] = {
 }
 GROUPED = SIZES | {"num_key_value_heads": 1, "head_dim": 8}
 EXPERTS = GROUPED | {"num_experts_per_tok": 2, "output_router_logits": True}
+SHARED = SIZES | {
+    "num_key_value_heads": 1,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 8,
+    "shared_expert_intermediate_size": 8,
+}
 PAIR: dict[str, Any] = {
     "vocab_size": TOKENS,
     "d_model": 16,
@@ -84,16 +91,7 @@ DECODERS = (
     decoder("mixtral", "Mixtral", **EXPERTS, num_local_experts=4),
     decoder("qwen2", "Qwen2", **SIZES, num_key_value_heads=1),
     decoder("qwen3", "Qwen3", **GROUPED),
-    decoder(
-        "qwen2_moe",
-        "Qwen2Moe",
-        **SIZES,
-        num_key_value_heads=1,
-        num_experts=4,
-        num_experts_per_tok=2,
-        moe_intermediate_size=8,
-        shared_expert_intermediate_size=8,
-    ),
+    decoder("qwen2_moe", "Qwen2Moe", **SHARED),
     decoder("qwen3_moe", "Qwen3Moe", **EXPERTS, num_experts=4, moe_intermediate_size=8),
     decoder("gemma", "Gemma", **GROUPED),
     decoder("gemma2", "Gemma2", **GROUPED, sliding_window=4, query_pre_attn_scalar=8),

@@ -12,7 +12,7 @@ import torch
 from offchain.commitments.tensors import Array, compute_tensor_root
 from offchain.errors import CaptureError, MootError
 from offchain.frontend.capture.contents import MemoizedFunction, walk
-from offchain.frontend.capture.keeping import Memory, list_roots
+from offchain.frontend.capture.keeping import LARGEST, Memory, list_roots
 from offchain.frontend.environment import standard_torch
 from offchain.frontend.exchange import to_array, to_tensor
 from offchain.frontend.lowering.graph import TORCH_TYPES
@@ -29,9 +29,6 @@ NEAR, FAR, DRAWN = 8, (64, 999), 6
 
 MOST, FEWEST = 32, 4
 """Batches that are asked for, at most; but these steps at least."""
-
-_LARGEST = 1 << 12
-"""The elements of a tensor above which it is data, and no position or counter."""
 
 _SOURCES = 3
 """Collections whose ends are tried."""
@@ -139,7 +136,7 @@ def check_batches(
     roots = [("batch", recipe.batch)]
     check_repeatable(batch, slots)
     steps = _choose_steps(recipe, slots)
-    past = Memory(roots, largest=_LARGEST)
+    past = Memory(roots, largest=LARGEST)
     in_order = {}
     try:
         for step in sorted(steps):
@@ -180,7 +177,7 @@ def refuse_trained(
     pairs = zip(program.state, sources, strict=True)
     trained = {slot.name for slot, kind in pairs if kind is not Kind.SOURCE}
     roots = [("batch", recipe.batch)]
-    past = Memory(roots, largest=_LARGEST)
+    past = Memory(roots, largest=LARGEST)
     try:
         before = {step: ask(batch, step) for step in (0, 1)}
         _forget(roots, past)

@@ -27,8 +27,8 @@ from offchain.frontend.memory import get_memory
 from offchain.frontend.recipe import InferenceRecipe, Recipe
 from offchain.frontend.tracing import name_tensors
 
-_LARGEST = 1 << 12
-"""The elements of a tensor or an array above which it is data, and no counter."""
+LARGEST = 1 << 12
+"""The elements of a tensor or an array above which it is data, and no position or counter."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def remember(recipe: Recipe) -> "Memory":
 
 def remember_parts(recipe: Recipe) -> "Memory":
     """Return the record of what a recipe reaches, without large tensors and arrays."""
-    return Memory(list_roots(recipe), largest=_LARGEST)
+    return Memory(list_roots(recipe), largest=LARGEST)
 
 
 class Memory:

@@ -5,13 +5,13 @@ that reads it gets something else. A program has a copy of every tensor of every
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
 from offchain.frontend.lowering.graph import refusal
+from offchain.frontend.memory import get_span, list_written
 from offchain.frontend.recipe import Recipe, get_batch
 from offchain.frontend.tracing import Record
 from offchain.programs.graph import Slot
@@ -28,22 +28,19 @@ def refuse_written(recipe: Recipe, seen: Record, slots: Sequence[Slot]) -> None:
     Raises:
         CaptureError: it does.
     """
-    inputs = [node for node in seen.graph.graph.nodes if node.op == "placeholder"][-len(slots) :]
-    written = [
-        (k, node) for k, it in enumerate(inputs if slots else []) for node in _list_writes(it)
-    ]
+    placeholders = [node for node in seen.graph.graph.nodes if node.op == "placeholder"]
+    inputs = placeholders[len(placeholders) - len(slots) :]
+    written = [(k, node) for k, it in enumerate(inputs) for node in _list_writes(it)]
     if not written:
         return
     batch, again = get_batch(recipe, 0), get_batch(recipe, 0)
+    names = [f"batch {slot.name}" for slot in slots]
+    owners = [*names, *["what the batch function keeps"] * len(again)]
     for k, node in written:
-        others = [f"batch {slot.name}" for slot in slots]
-        for j, tensor in enumerate([*batch, *again]):
+        for j, (tensor, owner) in enumerate(zip([*batch, *again], owners, strict=True)):
             if j != k and _overlap(batch[k], tensor):
-                whose = others[j] if j < len(batch) and j != k else "what the batch function keeps"
-                said = (
-                    f"the step changes it in place, in the memory of {whose}; return a copy of it"
-                )
-                raise refusal(said, others[k], node.stack_trace or "")
+                said = f"the step changes it in place, in the memory of {owner}"
+                raise refusal(f"{said}; return a copy of it", names[k], node.stack_trace or "")
 
 
 def _list_writes(tensor: Node) -> Iterator[Node]:
@@ -54,19 +51,10 @@ def _list_writes(tensor: Node) -> Iterator[Node]:
         for user in node.users:
             if not isinstance(user.target, OpOverload):
                 continue
-            is_first = bool(user.args) and user.args[0] is node
-            if _is_written(user, node):
+            if any(it is node for it in list_written(user.target, user.args, user.kwargs)):
                 yield user
-            elif is_first and user.target.is_view:
+            elif user.args and user.args[0] is node and user.target.is_view:
                 pending.append(user)
-
-
-def _is_written(user: Node, node: Node) -> bool:
-    """Return whether an operator writes to one of its arguments."""
-    arguments: Any = user.target._schema.arguments  # type: ignore[union-attr]  # noqa: SLF001 - an operator's, not public
-    given = [*user.args, *(user.kwargs.get(it.name) for it in arguments[len(user.args) :])]
-    written = [it.alias_info is not None and it.alias_info.is_write for it in arguments]
-    return any(is_so and it is node for is_so, it in zip(written, given, strict=True))
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -78,7 +66,7 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _get_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return where a tensor begins in memory, and where its last element does."""
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    begin = tensor.data_ptr()
-    return begin, begin + sum((size - 1) * step for size, step in pairs) * tensor.element_size()
+    """Return the addresses of a tensor's first element and of its last: storages share memory."""
+    begin, size = tensor.untyped_storage().data_ptr(), tensor.element_size()
+    first, last = get_span(tensor)
+    return begin + first * size, begin + last * size
