@@ -22,6 +22,7 @@ from offchain.disputes import session
 from offchain.errors import CaptureError
 from offchain.frontend.capture import capture, captured, recall, surroundings
 from offchain.frontend.capture.captured import Captured
+from offchain.frontend.environment import uncompiled
 from offchain.frontend.optimizers import SGD
 from offchain.frontend.recipe import TrainingRecipe
 from offchain.programs.encoding import encode_program
@@ -331,7 +332,8 @@ def test_entries_of_another_program(traces: Traces) -> None:
 
 def _find_first(traces: Traces) -> str:
     """Return the name of the example's entry, which was written first."""
-    origin = recall.find_origin(make_recipe(), make_recipe().batch(0), captured.ORDERED, "a")
+    with uncompiled():  # as in a capture
+        origin = recall.find_origin(make_recipe(), make_recipe().batch(0), captured.ORDERED, "a")
     assert origin is not None
     assert (traces.folder / origin).exists()
     return origin
