@@ -5,13 +5,12 @@ A branch on one is no branch on data: it goes the same way in every step. torch 
 and their like, and forgets tensors that something else was written to, by whichever view.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.utils._mode_utils import no_dispatch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from offchain.frontend.memory import get_memory, list_written
@@ -32,7 +31,7 @@ _ALIKE: Mapping[str, float | None] = {
 last argument. torch's own tensor that is known to be zero has no memory: another one is kept."""
 
 
-class Constants(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
+class Constants:
     """Knows the elements of constants, as long as nothing else is written to them.
 
     Args:
@@ -40,25 +39,18 @@ class Constants(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
     """
 
     def __init__(self, tracer: Any) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # likewise
         self._tracer = tracer
         self._known: dict[int, list[Any]] = {}
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        _types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        options = kwargs or {}
+    def call(self, func: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """Return what an operator of the step makes, and note or forget what is known of it."""
         if func._schema.is_mutable and not self._stays_known(func, args, options):  # noqa: SLF001 - not public
             for tensor in tree_leaves([*list_written(func, args, options)]):
                 self._forget(tensor)
         result = func(*args, **options)
         if isinstance(result, torch.Tensor) and result.numel() <= MOST_CONSTANTS:
             self._learn(func, args, options, result)
-        for tensor in tree_leaves(result):
+        for tensor in [result] if isinstance(result, torch.Tensor) else tree_leaves(result):
             self._keep(tensor)
         return result
 

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 
 from offchain.errors import CaptureError
+from offchain.frontend.constants import Constants
 from offchain.frontend.lines import LineTracker
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.memory import get_memory, get_span, is_within, list_written
@@ -38,6 +39,7 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         traced: what stands for them, by the same names; operators may change these in place.
         stale: the paths of tensors that an earlier step has left behind, by their `id`.
         tracker: knows the user's line.
+        constants: knows the tensors whose elements are no data.
     """
 
     def __init__(
@@ -46,11 +48,12 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         traced: Mapping[str, torch.Tensor],
         stale: Mapping[int, str],
         tracker: LineTracker,
+        constants: Constants,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
         self._names = {id(tensor): name for name, tensor in tensors}
         self._views: list[torch.Tensor] = []
-        self._stale, self._tracker = stale, tracker
+        self._stale, self._tracker, self._constants = stale, tracker, constants
         self._routes: dict[int, list[tuple[str, torch.Tensor, torch.Tensor]]] = {}
         for name, tensor in tensors:
             with no_dispatch():  # no operator of the step: what the tensor is at its beginning
@@ -71,7 +74,7 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         options = {name: self._follow_in(value) for name, value in (kwargs or {}).items()}
         if func._schema.is_mutable:  # noqa: SLF001 - not public
             self._check_written(func, given)
-        result = func(*given, **options)
+        result = self._constants.call(func, given, options)
         if func.is_view and func not in _FRESH and given and self._is_constant(given[0]):
             self._views += [part for part in tree_leaves(result) if part is not given[0]]
         return result

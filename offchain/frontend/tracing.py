@@ -391,7 +391,6 @@ def _record(
         traced = _Step(recipe, named, tracker, stale, mode.tracer)
         made.append(traced)
         with (
-            Constants(mode.tracer),
             traced.routes,
             tracker,
             refuse_escapes(tracker, traced.routes),
@@ -477,7 +476,8 @@ class _Step:
         kept = self._observed.tensors if self._observed else ()
         own = self._observed.start if self._observed else {}
         self._traced = {name: state[name].clone() for name in (*self._tensors, *own)}
-        self.routes = Routes([*self._tensors.items(), *kept], self._traced, stale, tracker)
+        tensors = [*self._tensors.items(), *kept]
+        self.routes = Routes(tensors, self._traced, stale, tracker, Constants(tracer))
 
     def run(self, batch: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], tuple[str, ...]]:
         """Return the new state, the outputs and the gradients, and the gradients' names."""

@@ -30,7 +30,7 @@ from tests.corpus.table import REFUSALS
 from tests.corpus.table import ROWS as CORPUS
 from tests.quick import every
 
-EVERY = 16
+EVERY = 64
 """One row in so many is part of the fast suite."""
 
 RECORD = read_record()

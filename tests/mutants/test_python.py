@@ -10,6 +10,7 @@ import pytest
 from tests.mutants.python import ROOT, TESTS
 from tests.mutants.run import list_mutants, read_reasons
 from tests.mutants.semantic import make_semantic
+from tests.quick import only
 
 
 def list_survivors(folder: Path, *arguments: str) -> list[str]:
@@ -25,11 +26,14 @@ def list_survivors(folder: Path, *arguments: str) -> list[str]:
     return sorted(left - {*read_reasons()})
 
 
-@pytest.mark.parametrize("kind", [[], ["--semantic"]], ids=["operators", "rules"])
-def test_drawn_mutants_are_killed(tmp_path: Path, kind: list[str]) -> None:
+@pytest.mark.parametrize("kind", only({"--semantic"}, ("", "--semantic")))
+def test_drawn_mutants_are_killed(tmp_path: Path, kind: str) -> None:
     """Whatever one token or one rule is changed to, a quick test of its file fails."""
     files = ["--file", "conditions.py", "--file", "fees.py"]
-    assert list_survivors(tmp_path, *files, *kind, "--sample", "4", "--seed", "42") == []
+    assert (
+        list_survivors(tmp_path, *files, *filter(None, [kind]), "--sample", "3", "--seed", "42")
+        == []
+    )
 
 
 @pytest.mark.slow

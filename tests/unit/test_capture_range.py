@@ -128,9 +128,10 @@ def test_a_wrong_gradient_of_a_chain_is_refused(
         capture(make_chain(never))
 
 
-def test_a_tight_alignment_is_captured() -> None:
+@pytest.mark.parametrize("steps", only({STEPS}, (STEPS, LONG)))
+def test_a_tight_alignment_is_captured(steps: int) -> None:
     """Labels that fit their steps in few ways have torch's loss and gradients."""
-    assert capture(make_alignment(LONG)).is_rehearsed
+    assert capture(make_alignment(steps)).is_rehearsed
 
 
 MUTANTS = {
@@ -142,7 +143,7 @@ MUTANTS = {
 """Faults in the loss of alignments, and for how many steps each is tried."""
 
 
-@pytest.mark.parametrize("name", only({"a gradient off"}, MUTANTS))
+@pytest.mark.parametrize("name", only({"an end left out"}, MUTANTS))
 def test_a_wrong_alignment_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loss of alignments that lacks a way or a term is refused, also if only gradients show."""
     steps, old, new = MUTANTS[name]

@@ -633,7 +633,7 @@ MUTANTS: Mapping[str, tuple[Case, Callable[[], AbstractContextManager[Any]]]] = 
 """What a lowering could do otherwise at a tie, a case that shows it, and how it is made do it."""
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", every(4, MUTANTS))
 def test_another_rule_is_refused(name: str) -> None:
     """A rehearsal agrees where ties are torch's, and refuses a program that decides otherwise."""
     case, mutate = MUTANTS[name]
@@ -655,7 +655,7 @@ OPEN_CASES = {
 }
 
 
-@pytest.mark.parametrize("name", OPEN_CASES)
+@pytest.mark.parametrize("name", every(4, OPEN_CASES))
 def test_a_choice_that_torch_leaves_open_is_named(name: str) -> None:
     """A step that comes out otherwise by such a choice is refused: operator, line and a way out."""
     with pytest.raises(CaptureError, match=f"^aten\\.{name}.*leaves open.*, or accept") as error:

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from offchain.errors import CaptureError
 from tests.program_helpers import check_gradients, run_gradients
+from tests.quick import every
 
 X = torch.linspace(-1, 1.2, 20).reshape(4, 5)
 Y = torch.tensor([0.5, -1.5, 0.25, 2.0, -0.75]).repeat(4, 1) * torch.arange(1, 5)[:, None]
@@ -104,7 +105,7 @@ UNKNOWN: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", every(4, KNOWN))
 def test_selections_have_folds(name: str) -> None:
     """A program has torch's loss and torch's gradients of what a mask selects."""
     check_gradients(KNOWN[name], X, Y)
