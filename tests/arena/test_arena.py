@@ -10,6 +10,7 @@ from tests.arena.faults import FAULTS, is_found, search
 from tests.arena.play import play, play_in_world
 from tests.arena.story import Story, read_story
 from tests.arena.unmend import unmended
+from tests.quick import every
 
 FOUND = Path(__file__).with_name("found")
 GAMES = 40
@@ -34,7 +35,7 @@ def test_each_family_is_played_alone(name: str) -> None:
     assert play(draw_story(1, (name,))).broken == {}
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", every(4, FAULTS))
 def test_what_was_found_stays_mended(name: str) -> None:
     """A game that an adversary has won is lost now, and won again where the mend is taken out."""
     story = read_found(name)

@@ -109,6 +109,7 @@ def test_the_digest_is_of_what_is_used(tmp_path: Path, monkeypatch: pytest.Monke
     assert get_digests() == (exp, rsqrt)
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run records its findings, and `--table` shows what is recorded of today's code only."""
     path = tmp_path / "volume.json"

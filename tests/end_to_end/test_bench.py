@@ -57,6 +57,7 @@ def test_operators_are_measured_in_groups() -> None:
         assert summary["least"] == min(ratios)
 
 
+@pytest.mark.slow
 def test_products_name_the_best_library() -> None:
     """Of a product, the best library is the fastest of all that were tried, stock among them."""
     told = measure("ops", "--only", "matmul", "--model", "bert", *SHORT)

@@ -21,6 +21,7 @@ from offchain.disputes.referee_code import compare_codes
 from tests.chain_helpers import LoopbackNode, compile_ledger, deploy_ledger, open_node
 from tests.court_helpers import SCALAR, make_small_record, open_chain
 from tests.end_to_end.command import complaint, moot
+from tests.quick import every
 
 MOOT = Path(sys.executable).with_name("moot")
 DISPUTE = ("dispute", "--program", "mlp", "--steps", "2", "--checkpoint-every", "1")
@@ -99,7 +100,7 @@ def test_a_replay_is_a_page_or_a_record(tmp_path: Path) -> None:
         assert told.court.referee in get(url)
 
 
-@pytest.mark.parametrize("words", [("--arithmetic", "exact"), ("--leaf", "operator")])
+@pytest.mark.parametrize("words", every(2, [("--arithmetic", "exact"), ("--leaf", "operator")]))
 def test_other_disputes_have_replays(tmp_path: Path, words: tuple[str, ...]) -> None:
     """In another arithmetic, and where the verifier decides, the record ends with how it ended."""
     path = tmp_path / "dispute.json"

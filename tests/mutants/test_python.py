@@ -10,7 +10,6 @@ import pytest
 from tests.mutants.python import ROOT, TESTS
 from tests.mutants.run import list_mutants, read_reasons
 from tests.mutants.semantic import make_semantic
-from tests.quick import only
 
 
 def list_survivors(folder: Path, *arguments: str) -> list[str]:
@@ -26,7 +25,8 @@ def list_survivors(folder: Path, *arguments: str) -> list[str]:
     return sorted(left - {*read_reasons()})
 
 
-@pytest.mark.parametrize("kind", only({"--semantic"}, ("", "--semantic")))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["", "--semantic"])
 def test_drawn_mutants_are_killed(tmp_path: Path, kind: str) -> None:
     """Whatever one token or one rule is changed to, a quick test of its file fails."""
     files = ["--file", "conditions.py", "--file", "fees.py"]

@@ -20,6 +20,7 @@ from offchain.errors import MootError
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
 from offchain.frontend.recipe import TrainingRecipe
+from tests.quick import every
 
 LATE = 1000
 """A step in which a thing happens that happens in no step before."""
@@ -263,7 +264,7 @@ HIDDEN: dict[str, tuple[Callable[[], Factor], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize("name", every(4, HIDDEN))
 def test_what_comes_of_a_count_later_is_refused(name: str) -> None:
     """A count that shows in no step of the rehearsal is found wherever Python keeps it."""
     make, message = HIDDEN[name]

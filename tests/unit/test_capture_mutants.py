@@ -24,7 +24,7 @@ from offchain.frontend.load import load_recipe
 from offchain.frontend.optimizers import base, muon, translation
 from offchain.frontend.optimizers.adam import Moments
 from offchain.frontend.recipe import TrainingRecipe
-from tests.quick import every, only
+from tests.quick import every
 from tests.unit import test_capture_inputs as inputs
 from tests.unit import test_capture_rehearsal as again
 from tests.unit import test_program_optimizers as updates
@@ -343,7 +343,8 @@ def find_refusal(path: Path, parts: Mapping[str, str]) -> str:
     return "no line"
 
 
-@pytest.mark.parametrize("name", only({"a fresh process is asked for near steps first"}, ELSEWHERE))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ELSEWHERE)
 def test_a_fresh_process_that_is_asked_less_is_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

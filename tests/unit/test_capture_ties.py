@@ -366,7 +366,7 @@ def make_group(cases: Sequence[Case]) -> Group:
 GROUPS = [CASES[k : k + 20] for k in range(0, len(CASES), 20)]
 
 
-@pytest.fixture(scope="module", params=every(1, [*range(len(GROUPS))]) + only([], ["resampling"]))
+@pytest.fixture(scope="module", params=every(6, [*range(len(GROUPS))]) + only([], ["resampling"]))
 def group(request: pytest.FixtureRequest) -> Group:
     """Return the programs of a group of cases; those of resampling are long."""
     place = request.param

@@ -24,6 +24,7 @@ from offchain.providers.cheats import SkippedStep
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
+from tests.quick import every
 
 CHUNK_BYTES = 256
 
@@ -204,7 +205,7 @@ def count_launches(captured: Captured, monkeypatch: pytest.MonkeyPatch) -> tuple
     return step, made[0].launches - step
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))])
+@pytest.mark.parametrize("seed", every(4, range(4)))
 def test_a_lost_device_costs_the_steps_since_a_checkpoint(
     seed: int, captured: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
