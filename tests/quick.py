@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-_SHARE = 8
+_SHARE = 12
 _suite = {"is_long": True}
 
 
@@ -15,7 +15,7 @@ def choose_suite(config: pytest.Config) -> None:
 
 
 def share(count: int) -> int:
-    """Return how many of so many drawn cases are tried: an eighth where slow tests are left out."""
+    """Return how many of so many drawn cases are tried: a twelfth where slow tests are left out."""
     return count if _suite["is_long"] else -(-count // _SHARE)
 
 

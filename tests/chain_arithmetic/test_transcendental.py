@@ -22,6 +22,9 @@ MOST_GAS = 15_000
 MEAN_GAS = 10_000
 
 each_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.name)
+some_functions = pytest.mark.parametrize(
+    "function", every(3, FUNCTIONS), ids=lambda each: each.name
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +56,7 @@ def _round(function: int, x: int, y: int) -> int:
 
 
 @pytest.mark.parametrize("count", only({20}, [20, 120]))
-@each_function
+@some_functions
 def test_bytecode_is_port_is_oracle(contract: Bytecode, function: Function, count: int) -> None:
     """The three agree on a hundred operands and more, structured and drawn."""
     assert_all_agree(contract, make_vectors(function, count))
@@ -66,7 +69,7 @@ def test_bytecode_is_port_is_oracle_on_many(contract: Bytecode, function: Functi
     assert_all_agree(contract, make_vectors(function, 5_000))
 
 
-@each_function
+@some_functions
 def test_specials_and_hardest_operands(contract: Bytecode, function: Function) -> None:
     """The three agree on zeros, infinities, NaN and extremes, and on the hardest known operands."""
     hardest = [] if function is Function.POW else get_hardest(function)

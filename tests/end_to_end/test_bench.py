@@ -101,6 +101,7 @@ def test_hashing_is_measured_at_both_chunk_sizes() -> None:
     assert ["commitments" in row["name"] for row in rows] == [True, True, False, False]
 
 
+@pytest.mark.slow
 def test_disputes_cost_steps() -> None:
     """Honesty is told over bare steps, and a challenge in steps, of a run with an interval."""
     (row,) = measure(
@@ -156,6 +157,7 @@ def test_what_does_not_exist_is_refused(arguments: Sequence[str]) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_device_is_compared_with_the_processor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,7 @@ def test_a_liar_among_the_workers_is_found(tmp_path: Path, monkeypatch: pytest.M
     assert division.find_owner(located.operator) == 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_sends_other_shapes_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

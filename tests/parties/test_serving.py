@@ -178,6 +178,7 @@ def test_unpaid_work_is_not_served(court: Court) -> None:
         assert find_answered(court.find_url("honest"), names) == set()
 
 
+@pytest.mark.slow
 def test_a_match_shows_evidence_and_an_undecided_job_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

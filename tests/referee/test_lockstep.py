@@ -407,6 +407,7 @@ def test_a_wide_match_stays_in_lockstep() -> None:
         assert stage.twins.seen["leaf", "LEAF", "SCALAR SECOND"] == 1
 
 
+@pytest.mark.slow
 def test_walks_cover_every_transition() -> None:
     """Walks, and matches that are long or outlive their jobs, meet all that `coverage` lists.
 

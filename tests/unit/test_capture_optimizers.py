@@ -255,7 +255,9 @@ def test_a_program_trains_as_the_users_own_object(name: str) -> None:
         torch.testing.assert_close(found, parameter.detach(), rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["lion", "hook", "from the beginning", "numbers of Python's"])
+@pytest.mark.parametrize(
+    "name", every(4, ["lion", "hook", "from the beginning", "numbers of Python's"])
+)
 def test_an_optimizer_is_left_as_it_was(name: str) -> None:
     """After capture an optimizer has made no step, and no parameter has moved or has a gradient."""
     recipe = make_recipe(RIGHT[name])

@@ -633,7 +633,7 @@ MUTANTS: Mapping[str, tuple[Case, Callable[[], AbstractContextManager[Any]]]] = 
 """What a lowering could do otherwise at a tie, a case that shows it, and how it is made do it."""
 
 
-@pytest.mark.parametrize("name", every(4, MUTANTS))
+@pytest.mark.parametrize("name", every(8, MUTANTS))
 def test_another_rule_is_refused(name: str) -> None:
     """A rehearsal agrees where ties are torch's, and refuses a program that decides otherwise."""
     case, mutate = MUTANTS[name]

@@ -261,7 +261,7 @@ MUTANTS: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", every(3, MUTANTS))
 def test_a_wrong_factor_is_refused(name: str) -> None:
     """The rehearsal refuses programs whose factors are not torch's."""
     function, mutate = MUTANTS[name]

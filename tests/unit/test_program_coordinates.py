@@ -19,7 +19,7 @@ from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
 from offchain.frontend.recipe import TrainingRecipe
 from tests.program_helpers import assert_close, check_gradients, run_gradients
-from tests.quick import every, only
+from tests.quick import only
 
 X = torch.linspace(-1, 1.2, 20).reshape(4, 5)
 W = torch.tensor([[0.5, -0.25], [1.5, 0.75], [-1.0, 0.3], [0.2, 2.0]])
@@ -265,7 +265,7 @@ UNKNOWN: dict[str, tuple[Function, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(4, KNOWN))
+@pytest.mark.parametrize("name", only({"add to rows", "in place"}, KNOWN))
 def test_places_are_known_by_their_mask(name: str) -> None:
     """A program has torch's results and torch's gradients of what lies where a mask is true."""
     check_gradients(KNOWN[name], X, W)
