@@ -12,7 +12,7 @@ from offchain.errors import Reverted
 from tests.chain_arithmetic.bytecode import Bytecode, deployed
 from tests.chain_arithmetic.operands import draw_operands, get_known_operands
 from tests.chain_arithmetic.rounding import SPECIALS, get_hardest
-from tests.quick import only, share
+from tests.quick import every, only, share
 from tests.sweeps.oracle import round_exactly
 
 FUNCTIONS = [function for function in Function if function.is_transcendental]
