@@ -6,7 +6,7 @@ each gradient function to the operation that created it.
 
 import linecache
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -102,6 +102,13 @@ class Question(NamedTuple):
     advice: str
 
 
+Call = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
+
+
+def _call(func: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    return func(*args, **options)
+
+
 class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
     """Stamps the user's line, `module file.py:12 code`, on every node traced while it is active.
 
@@ -118,6 +125,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         checks: what has to hold, and is taken to: truth values, and what each has to be.
         regions: code that torch runs under a condition only.
         questions: where the step has asked for truth values of data, at most `MOST_QUESTIONS`.
+        call: (operator, arguments, options) -> its result; as it is, or by routes.
     """
 
     supports_higher_order_operators = True
@@ -128,6 +136,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         self.checks: list[tuple[torch.Tensor, bool]] = []
         self.regions = Regions()
         self.questions: list[Question] = []
+        self.call: Call = _call
         self._answers = answers
         self._model = model
         self._modules = ["model"]
@@ -170,7 +179,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         self.regions.note(_get_sequence_nr() - 1)
         fx_traceback.set_stack_trace([self.line])
         if func is _TRUTH and is_constant(args[0]):
-            return func(*args)
+            return self.call(func, args, {})
         if func is _TRUTH:
             way = self._find_way(args[0])
             if way is not None:
@@ -180,13 +189,13 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         if func._schema.is_mutable:  # noqa: SLF001 - not public
             self._check_written(func, args)
         if not is_random(func, args):
-            result = func(*args, **(kwargs or {}))
+            result = self.call(func, args, kwargs or {})
             self.regions.keep(result, args)
             return result
         if self.regions.find_condition() is not None:
             raise refusal(_DRAWN_APART, self.operator, self.line)
         with fx_traceback.annotate({DRAW: self._draws.make()}):
-            return func(*args, **(kwargs or {}))
+            return self.call(func, args, kwargs or {})
 
     @staticmethod
     def is_inside(error: Exception) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._mode_utils import no_dispatch
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from offchain.errors import CaptureError
@@ -31,7 +31,7 @@ _SEQUENCES = (list, tuple)
 """The types of arguments that have other arguments in them."""
 
 
-class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
+class Routes:
     """Exchanges the tensors of a model for traced ones wherever operators receive them.
 
     Args:
@@ -50,7 +50,6 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         tracker: LineTracker,
         constants: Constants,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # likewise
         self._names = {id(tensor): name for name, tensor in tensors}
         self._views: list[torch.Tensor] = []
         self._stale, self._tracker, self._constants = stale, tracker, constants
@@ -60,18 +59,13 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
                 begin = tensor.detach()
             self._routes.setdefault(get_memory(tensor), []).append((name, begin, traced[name]))
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        _types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Return what an operator makes of its arguments, or of what stands for them."""
         if func.namespace == "profiler":  # it takes the time, and computes nothing
             with _disable_current_modes():
-                return func(*args, **(kwargs or {}))
+                return func(*args, **kwargs)
         given = [self._follow_in(value) for value in args]
-        options = {name: self._follow_in(value) for name, value in (kwargs or {}).items()}
+        options = {name: self._follow_in(value) for name, value in kwargs.items()}
         if func._schema.is_mutable:  # noqa: SLF001 - not public
             self._check_written(func, given)
         result = self._constants.call(func, given, options)

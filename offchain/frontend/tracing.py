@@ -390,8 +390,8 @@ def _record(
         assert mode is not None
         traced = _Step(recipe, named, tracker, stale, mode.tracer)
         made.append(traced)
+        tracker.call = traced.routes.call
         with (
-            traced.routes,
             tracker,
             refuse_escapes(tracker, traced.routes),
             gather_by_tensors(tracker, traced.routes),

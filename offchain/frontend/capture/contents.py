@@ -108,7 +108,7 @@ def _is_class_of_user(kind: type) -> bool:
 
 def list_parts(path: str, found: Any) -> Iterator[tuple[str, Any]]:
     """Yield the objects that one object consists of, with their paths."""
-    if isinstance(found, _LEAVES):
+    if type(found) in _VALUES or isinstance(found, _LEAVES):
         return
     if isinstance(found, torch.Tensor):
         hooks = [dict(getattr(found, it, None) or {}) for it in _HOOKS]

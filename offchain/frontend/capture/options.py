@@ -47,6 +47,8 @@ def refuse_options(recipe: Recipe, memory: Memory, batch: Sequence[torch.Tensor]
     optimizers = list_optimizers_of_torch(recipe)
     schedulers = check_schedulers(recipe.scheduler, optimizers)
     bare = replace(recipe, optimizer=SGD(0.0), scheduler=None)
+    if not (optimizers or schedulers):
+        return
     reached = {id(found) for _, found in walk(list_roots(bare))}
     known = [part for it in (*optimizers, *schedulers) for part in (it, vars(it))]
     known += [group for it in optimizers for group in it.param_groups]
