@@ -217,6 +217,7 @@ class Sight(ChainReferee):
         if head.number > mark.number:
             self._marks = [self._marks[0], *self._marks[1:][-MARKS:], head]
         self.head = head
+        self._opinions.node.note_base_fee(head.number, int(before["baseFeePerGas"], 16))
         if changed:
             self._refresh(changed)
         self._hear_others(before)

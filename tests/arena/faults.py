@@ -191,6 +191,13 @@ FAULTS = {
         BOND,
         is_rare=True,
     ),
+    "cheap": Fault(
+        "a call waits for a base fee that only the node tells of which is in use",
+        ("falsehoods", "liars"),
+        BOND,
+        _is_told("low fee"),
+        is_rare=True,
+    ),
 }
 
 

@@ -65,6 +65,11 @@ class OwnNode(JsonRpc):
         for sender in self._senders.values():
             sender.tend()
 
+    def note_base_fee(self, block: int, base_fee_wei: int) -> None:
+        """Let the fees of what is sent pay the base fee that a block has, as a node says."""
+        for sender in self._senders.values():
+            sender.note_base_fee(block, base_fee_wei)
+
     def count_live(self) -> int:
         """Return how many transactions are not final yet."""
         journals = [sender.journal for sender in self._senders.values()]

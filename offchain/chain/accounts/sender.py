@@ -36,8 +36,6 @@ from offchain.errors import (
 
 UNCLAIMED_BLOCKS = 1_000
 """So long a transaction answers for its call whose maker was killed before it was mined."""
-MOST_FALLS = 400
-"""A base fee is nothing after so many falls."""
 _TEMPORARY = ("already", "known", "underpriced", "fee", "txpool", "nonce", "limit exceeded")
 """Words of a refusal after which the same bytes may be taken later, or have been."""
 
@@ -198,17 +196,19 @@ class Sender:
             return again
         return sight
 
-    def _estimate_base_fee(self, sight: Sight) -> int:
-        """Return the base fee to reckon with: what a node says that can be.
+    def note_base_fee(self, head: int, base_fee_wei: int) -> int:
+        """Note what a node says of the base fee of a block; return the one to reckon with.
 
-        From block to block it falls by an eighth at most.
+        That is the highest that can be of what nodes have said, since from block to block a base
+        fee falls by an eighth at most: a node that tells of less makes nothing wait. Blocks between
+        two that were seen are not counted, which a node may make up.
         """
-        head, base_fee_wei = self._highest
-        for _ in range(min(sight.head - head, MOST_FALLS)):
-            base_fee_wei = base_fee_wei * (SLOWNESS - 1) // SLOWNESS
-        base_fee_wei = max(base_fee_wei, sight.base_fee_wei)
-        self._highest = sight.head, base_fee_wei
-        return base_fee_wei
+        last, highest_wei = self._highest
+        if head != last:
+            highest_wei = highest_wei * (SLOWNESS - 1) // SLOWNESS
+        highest_wei = max(highest_wei, base_fee_wei)
+        self._highest = head, highest_wei
+        return highest_wei
 
     def _count_elsewhere(self) -> list[int]:
         """Return how many transactions of the account other nodes count."""
@@ -226,7 +226,7 @@ class Sender:
         nonce = sight.count
         while nonce in self.journal.live:
             nonce += 1
-        base_fee_wei = self._estimate_base_fee(sight)
+        base_fee_wei = self.note_base_fee(sight.head, sight.base_fee_wei)
         fees = calculate_fees(base_fee_wei, self._policy)
         if nonce in self.journal.given_up:
             raised = raise_fees(self.journal.given_up[nonce], base_fee_wei, self._policy)
@@ -328,7 +328,8 @@ class Sender:
         is_cheap = is_below(entry.latest.fees, sight.base_fee_wei)
         if sight.head - entry.signed < self._policy.stuck_blocks or not (is_first or is_cheap):
             return
-        fees = raise_fees(entry.latest.fees, sight.base_fee_wei, self._policy)
+        base_fee_wei = self.note_base_fee(sight.head, sight.base_fee_wei)
+        fees = raise_fees(entry.latest.fees, base_fee_wei, self._policy)
         if fees is None or is_below(fees, sight.base_fee_wei):
             self._warn(entry.nonce, entry.transaction.call, sight)
         if fees is None:
