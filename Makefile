@@ -12,7 +12,7 @@ COMPILE := $(BIN)/python -m compileall -qq -x '$(RARE)' $(VENV)/lib
 READY := $(VENV)/.ready
 # What tests deploy most; it is kept with what else is in the cache of Moot.
 CONTRACTS := transcendental leaf legality referee availability delivery
-FILES := bench contracts offchain sim tests docs examples
+FILES := moot/*.py moot/command bench contracts offchain sim tests docs examples
 
 # Tests start many processes: what these import is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
@@ -52,7 +52,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) pip
 	@$(PIP) torch vyper
-	@{ $(BIN)/python -m contracts.compiler $(CONTRACTS); $(COMPILE); } & $(PIP) --editable ".[examples,test]" && wait
+	@{ $(BIN)/python -m moot.contracts.compiler $(CONTRACTS); $(COMPILE); } & $(PIP) --editable ".[examples,test]" && wait
 	@$(COMPILE) -j 0 || true
 	@touch $@
 

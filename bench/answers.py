@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from contracts.model.types import Address, Event, Pair, Position
-from contracts.reasons import Ending, Outcome
-from offchain.disputes.board import get_pair
+from moot.contracts.model.types import Address, Event, Pair, Position
+from moot.contracts.reasons import Ending, Outcome
+from moot.offchain.disputes.board import get_pair
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Training steps in each arithmetic, and by stock torch in binary32 and binary64.
 
-    python -m bench.arithmetics gpt2 resnet --threads 1 2
+    python -m moot.bench.arithmetics gpt2 resnet --threads 1 2
 
 prints a table. All sides take turns in one process, and the least time of each counts: on a machine
 that others use, too, that is what says most about the code. One thread's times are the processor's,
@@ -17,20 +17,20 @@ from itertools import count
 
 import torch
 
-from bench.models import make_stock_step
-from bench.timing import PAUSE_S, using_threads
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.logged import LOGGED
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.backends.cpu.logged.journals import Reading, Writing
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.programs.catalogue import NAMES, SIZES
-from offchain.programs.roots import ProgramTree
-from offchain.programs.rounding.entries import decode_log, encode_log
+from moot.bench.models import make_stock_step
+from moot.bench.timing import PAUSE_S, using_threads
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.backends.cpu.logged.journals import Reading, Writing
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.programs.catalogue import NAMES, SIZES
+from moot.offchain.programs.roots import ProgramTree
+from moot.offchain.programs.rounding.entries import decode_log, encode_log
 
 STOCK, STOCK_64 = "stock binary32", "stock binary64"
 

@@ -1,4 +1,4 @@
-"""The cost of a provider's audit of its own run: `python -m bench.audits [PROGRAM] [SIZE]`.
+"""The cost of a provider's audit of its own run: `python -m moot.bench.audits [PROGRAM] [SIZE]`.
 
 A step is run as ever and as one that is drawn, in turns, and the least times of the process are
 compared. What a drawn step costs is spread over the run, which has as many as `Audit` draws.
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from offchain.disputes.session import Setting, make_task
-from offchain.programs.graph import Program
-from offchain.providers.audit import Audit
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.programs.graph import Program
+from moot.offchain.providers.audit import Audit
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 
 LENGTHS = (10, 50, 200, 1000)
 """Steps of the runs that a row is about."""

@@ -9,8 +9,8 @@ from functools import partial
 import torch
 from torch.nn import functional
 
-from bench.shapes import BATCHES, CONVOLUTIONS, TINY_CONVOLUTIONS, Convolution
-from bench.sides import Comparison, Function, Tensors, draw, make_ours
+from moot.bench.shapes import BATCHES, CONVOLUTIONS, TINY_CONVOLUTIONS, Convolution
+from moot.bench.sides import Comparison, Function, Tensors, draw, make_ours
 
 GROUP = "convolution"
 

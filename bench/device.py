@@ -16,23 +16,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.models import make_stock_step
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.table import get_backend
-from offchain.commitments.tensors import (
+from moot.bench.models import make_stock_step
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.table import get_backend
+from moot.offchain.commitments.tensors import (
     commit_tensor,
     compute_state_root,
     compute_tensor_root,
 )
-from offchain.execution.executor import Executor
-from offchain.execution.preparation import Preparation
-from offchain.frontend.capture import capture
-from offchain.frontend.capture.captured import Captured
-from offchain.frontend.examples import build
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, immediate
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.capture.captured import Captured
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, immediate
 
 PROGRAMS = ("mlp", "gpt2", "llama", "resnet", "bert")
 PRODUCTS = (
@@ -65,7 +65,7 @@ alone, and operators one by one."""
 WARM_STEPS = 16
 """Steps after which launches are a graph, where they can be."""
 
-RESULTS = Path(__file__).parents[1] / "docs" / "devices.json"
+RESULTS = Path(__file__).parents[2] / "docs" / "devices.json"
 PAGE = RESULTS.with_suffix(".md")
 
 _F32 = DType.FLOAT32

@@ -1,4 +1,4 @@
-"""Requests and blocks a second of the node for development: `python -m bench.devnode`."""
+"""Requests and blocks a second of the node for development: `python -m moot.bench.devnode`."""
 
 import multiprocessing
 import sys
@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from subprocess import PIPE, Popen
 
-from offchain.chain.devnode.__main__ import LISTENING
-from offchain.chain.transports import open_transport
+from moot.offchain.chain.devnode.__main__ import LISTENING
+from moot.offchain.chain.transports import open_transport
 
 CLIENTS = 10
 SECONDS = 5.0
@@ -28,9 +28,9 @@ def ask(url: str) -> int:
 
 def main() -> None:
     """Print the rates, with a block a second meanwhile, and then of blocks alone."""
-    command = [sys.executable, "-m", "offchain.chain.devnode", "--block-seconds", "1"]
+    command = [sys.executable, "-m", "moot.offchain.chain.devnode", "--block-seconds", "1"]
     with (
-        Popen(command, stdout=PIPE, text=True, cwd=Path(__file__).parents[1]) as node,  # noqa: S603 - ours
+        Popen(command, stdout=PIPE, text=True, cwd=Path(__file__).parents[2]) as node,  # noqa: S603 - ours
         multiprocessing.Pool(CLIENTS) as pool,
     ):
         assert node.stdout is not None

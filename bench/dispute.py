@@ -16,17 +16,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bench.timing import using_threads
-from offchain.commitments.tensors import compute_tensor_root
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.load import load_recipe
-from offchain.native import buffers
-from offchain.programs.graph import Origin
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.bench.timing import using_threads
+from moot.offchain.commitments.tensors import compute_tensor_root
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.load import load_recipe
+from moot.offchain.native import buffers
+from moot.offchain.programs.graph import Origin
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 
 PROGRAMS = ("gpt2", "llama", "resnet", "bert", "t5")
 

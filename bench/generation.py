@@ -12,17 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench.shapes import TINY_GENERATION, GenerationSizes
-from bench.sides import Comparison
-from bench.timing import Side
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.frontend.generation.decoding import Generation
-from offchain.frontend.generation.huggingface import CausalModel
-from offchain.frontend.generation.prefill import make_prefill_recipe
-from offchain.frontend.recipe import Recipe
+from moot.bench.shapes import TINY_GENERATION, GenerationSizes
+from moot.bench.sides import Comparison
+from moot.bench.timing import Side
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.generation.decoding import Generation
+from moot.offchain.frontend.generation.huggingface import CausalModel
+from moot.offchain.frontend.generation.prefill import make_prefill_recipe
+from moot.offchain.frontend.recipe import Recipe
 
 GROUP = "generation"
 

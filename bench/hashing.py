@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.timing import measure, using_threads
-from offchain.commitments.keccak import hash_subtrees, hash_up
-from offchain.commitments.keccak_blocks import Leaves
-from offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.bench.timing import measure, using_threads
+from moot.offchain.commitments.keccak import hash_subtrees, hash_up
+from moot.offchain.commitments.keccak_blocks import Leaves
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
 
 _BYTES = 1 << 28
 _TINY_BYTES = 1 << 16

@@ -39,9 +39,9 @@ def measure_peak(model: str, side: str, threads: int, precision: str, *, is_tiny
 
 
 def _run(model: str, side: str, threads: int, precision: str, *, is_tiny: bool) -> int:
-    from bench.models import make_recipe, make_stock_step  # noqa: PLC0415 - not needed to ask
-    from bench.steps import OurTraining  # noqa: PLC0415 - it asks for the measurement
-    from bench.timing import using_threads  # noqa: PLC0415 - as above
+    from moot.bench.models import make_recipe, make_stock_step  # noqa: PLC0415 - not needed to ask
+    from moot.bench.steps import OurTraining  # noqa: PLC0415 - it asks for the measurement
+    from moot.bench.timing import using_threads  # noqa: PLC0415 - as above
 
     recipe = make_recipe(model, precision, is_tiny=is_tiny)
     with using_threads(threads):

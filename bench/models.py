@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from offchain.frontend.examples import build
-from offchain.frontend.optimizers import SGD, Adam, AdamW
-from offchain.frontend.precision import set_precision
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.frontend.schedules import Rate
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.optimizers import SGD, Adam, AdamW
+from moot.offchain.frontend.precision import set_precision
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.schedules import Rate
 
 _IMAGE_RANK = 4
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import torch
 from torch.nn import functional
 
-from bench.shapes import TINY_OPERATORS, OperatorSizes
-from bench.sides import Comparison, Function, Tensors, draw, make_ours
-from bench.timing import Side
-from offchain.frontend.optimizers import AdamW
+from moot.bench.shapes import TINY_OPERATORS, OperatorSizes
+from moot.bench.sides import Comparison, Function, Tensors, draw, make_ours
+from moot.bench.timing import Side
+from moot.offchain.frontend.optimizers import AdamW
 
 GROUP = "other"
 

@@ -14,23 +14,23 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from bench.answers import Answers, list_answers
-from contracts.deployment import bind_referee
-from contracts.model.abi import EventReader
-from contracts.reasons import Standing, Status
-from offchain.chain import connect
-from offchain.chain.accounts.journal import FOLDER_VARIABLE
-from offchain.chain.transports import open_transport
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.terms import Stakes
-from offchain.errors import MootError
-from offchain.parties.client import post, read_task
-from offchain.parties.live import opened_desk
-from offchain.parties.settings import read_settings
-from offchain.parties.testnet import CLIENT, Testnet
-from offchain.providers.task import Task
+from moot.bench.answers import Answers, list_answers
+from moot.contracts.deployment import bind_referee
+from moot.contracts.model.abi import EventReader
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.chain import connect
+from moot.offchain.chain.accounts.journal import FOLDER_VARIABLE
+from moot.offchain.chain.transports import open_transport
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.terms import Stakes
+from moot.offchain.errors import MootError
+from moot.offchain.parties.client import post, read_task
+from moot.offchain.parties.live import opened_desk
+from moot.offchain.parties.settings import read_settings
+from moot.offchain.parties.testnet import CLIENT, Testnet
+from moot.offchain.providers.task import Task
 
-MOOT = (sys.executable, "-c", "from sim.command import main; main()")
+MOOT = (sys.executable, "-c", "from moot.command import main; main()")
 CHEAT = "wrong-output"
 SETTLING_BLOCKS, IDLE_BLOCKS = 10, 30
 START_S, JOB_S = 180.0, 120.0

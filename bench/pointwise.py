@@ -6,8 +6,8 @@ from functools import partial
 import torch
 from torch.nn import functional
 
-from bench.shapes import TINY_POINTWISE, PointwiseSizes
-from bench.sides import Comparison, draw, make_comparison
+from moot.bench.shapes import TINY_POINTWISE, PointwiseSizes
+from moot.bench.sides import Comparison, draw, make_comparison
 
 GROUP = "pointwise"
 

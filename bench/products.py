@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import numpy as np
 import torch
 
-from bench.shapes import PRODUCTS, TINY_PRODUCTS, Layout, Product, list_products
-from bench.sides import Comparison, draw, make_ours
-from bench.timing import Side
+from moot.bench.shapes import PRODUCTS, TINY_PRODUCTS, Layout, Product, list_products
+from moot.bench.sides import Comparison, draw, make_ours
+from moot.bench.timing import Side
 
 GROUP = "matmul"
 

@@ -1,6 +1,6 @@
 """A profile of a training step: its time by kind of operator and by operator.
 
-python -m bench.profile gpt2 --threads 2
+python -m moot.bench.profile gpt2 --threads 2
 """
 
 import argparse
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from bench.models import MODELS, make_recipe
-from bench.steps import OurTraining
-from bench.timing import using_threads
+from moot.bench.models import MODELS, make_recipe
+from moot.bench.steps import OurTraining
+from moot.bench.timing import using_threads
 
 FUSED = "fused"
 

@@ -1,4 +1,4 @@
-"""Rates of operators on one core, on ordinary values and on the slowest: `python -m bench.rates`.
+"""Rates of operators on one core, on ordinary values and on the slowest: `python -m moot.bench.rates`.
 
 What is drawn is what a client may choose: values that bounds leave in doubt, that cancel, that are
 subnormal or lie on a boundary, and accesses for which there is no kernel of its own. The table in
@@ -13,18 +13,18 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.environment import standard_environment
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.backends.cpu.engines import get_engine
-from offchain.backends.cpu.logged.stock import FUNCTIONS
-from offchain.commitments.tensors import Array
-from offchain.native.threads import set_threads
-from offchain.programs.cost import compute_operator_cost
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from offchain.providers.rates import Work, find_rate, find_work
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.environment import standard_environment
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.backends.cpu.engines import get_engine
+from moot.offchain.backends.cpu.logged.stock import FUNCTIONS
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.native.threads import set_threads
+from moot.offchain.programs.cost import compute_operator_cost
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.providers.rates import Work, find_rate, find_work
 
 F32, I64 = DType.FLOAT32, DType.INT64
 SIDE = 128

@@ -10,24 +10,24 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any
 
-from contracts.model.types import NOBODY, Facts, Pair, Position
-from contracts.reasons import LeafMode, Outcome, Phase
-from offchain.datastore.server import Server
-from offchain.datastore.store import open_store
-from offchain.disputes.board import Board
-from offchain.disputes.handover import hand_over
-from offchain.disputes.session import Setting, make_task
-from offchain.disputes.terms import make_terms
-from offchain.errors import VerifierError
-from offchain.parties.hearing import Hearing, hear, judge_found
-from offchain.parties.verifier import rule
-from offchain.programs.cost import compute_operator_cost
-from offchain.programs.graph import Kind
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.publication import get_task, put_task
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.contracts.model.types import NOBODY, Facts, Pair, Position
+from moot.contracts.reasons import LeafMode, Outcome, Phase
+from moot.offchain.datastore.server import Server
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.handover import hand_over
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.errors import VerifierError
+from moot.offchain.parties.hearing import Hearing, hear, judge_found
+from moot.offchain.parties.verifier import rule
+from moot.offchain.programs.cost import compute_operator_cost
+from moot.offchain.programs.graph import Kind
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.publication import get_task, put_task
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 
 PATIENCE_S = 600.0
 LIE = bytes(32)

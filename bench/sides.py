@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from bench.rows import Row
-from bench.timing import Side, measure, using_threads
-from offchain.errors import MootError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.recipe import InferenceRecipe
+from moot.bench.rows import Row
+from moot.bench.timing import Side, measure, using_threads
+from moot.offchain.errors import MootError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.recipe import InferenceRecipe
 
 Tensors = tuple[torch.Tensor, ...]
 Function = Callable[..., torch.Tensor | Sequence[torch.Tensor]]

@@ -6,15 +6,15 @@ A state is committed to every ten steps, so a step of ours counts a tenth of a c
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 
-from bench.memory import OURS, SIDES, STOCK, keep_memory, measure_peak
-from bench.models import SHAPES, Stock, list_best, make_recipe, make_stock_step
-from bench.rows import Row
-from bench.sides import check_close, compare_best, to_arrays
-from bench.timing import Side, measure, using_threads
-from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
-from offchain.execution.executor import Executor, Watch
-from offchain.frontend.capture import capture
-from offchain.frontend.recipe import TrainingRecipe
+from moot.bench.memory import OURS, SIDES, STOCK, keep_memory, measure_peak
+from moot.bench.models import SHAPES, Stock, list_best, make_recipe, make_stock_step
+from moot.bench.rows import Row
+from moot.bench.sides import check_close, compare_best, to_arrays
+from moot.bench.timing import Side, measure, using_threads
+from moot.offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from moot.offchain.execution.executor import Executor, Watch
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.recipe import TrainingRecipe
 
 GROUP = "step"
 

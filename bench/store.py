@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from offchain.commitments.tensors import SUBTREE_BYTES, Array, hash_bytes
-from offchain.datastore.objects import TENSORS, name_object
-from offchain.datastore.store import open_store
+from moot.offchain.commitments.tensors import SUBTREE_BYTES, Array, hash_bytes
+from moot.offchain.datastore.objects import TENSORS, name_object
+from moot.offchain.datastore.store import open_store
 
 _WIDTH, _LAYERS = 768, 12
 _TINY_WIDTH, _TINY_LAYERS = 8, 1
@@ -31,7 +31,7 @@ _COPIES = 3
 """A parameter and its two moments."""
 
 _PIECE_BYTES = 1 << 20
-_SERVE = "from sim.command import main; main()"
+_SERVE = "from moot.command import main; main()"
 
 Fetch = Callable[[str, str, list[str], str], None]
 """Brings objects from (folder, address, names) into a folder."""

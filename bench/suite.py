@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from bench import convolutions, generation, indices, layers, operators, pointwise, products
-from bench.rows import Row
-from bench.sides import Comparison, compare
+from moot.bench import convolutions, generation, indices, layers, operators, pointwise, products
+from moot.bench.rows import Row
+from moot.bench.sides import Comparison, compare
 
 GROUPS: Mapping[str, Callable[[Collection[str], bool], Iterator[Comparison]]] = {
     products.GROUP: lambda models, is_tiny: products.list_comparisons(models, is_tiny=is_tiny),

@@ -15,7 +15,7 @@ from statistics import median
 import torch
 from threadpoolctl import threadpool_limits
 
-from offchain.native.threads import get_threads, set_threads
+from moot.offchain.native.threads import get_threads, set_threads
 
 Side = Callable[[], object]
 

@@ -17,8 +17,8 @@ from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from offchain.errors import CompileError, UsageError
-from offchain.files import making_alone, replacing
+from moot.offchain.errors import CompileError, UsageError
+from moot.offchain.files import making_alone, replacing
 
 SOURCE_DIR = Path(__file__).parent / "source"
 EVM_VERSION = "prague"

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from contracts.compiler import SOURCE_DIR, Artifact, compile_contract
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
+from moot.contracts.compiler import SOURCE_DIR, Artifact, compile_contract
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
 
 
 class Deployed(Protocol):
@@ -20,7 +20,7 @@ ContractT_co = TypeVar("ContractT_co", bound=Deployed, covariant=True)
 
 
 class Deployer(Protocol[ContractT_co]):
-    """A chain that can deploy contracts, such as `offchain.chain.Chain`."""
+    """A chain that can deploy contracts, such as `moot.offchain.chain.Chain`."""
 
     def deploy(self, artifact: Artifact, *args: Any, sender: Any) -> ContractT_co:
         """Deploy a contract with these constructor arguments."""

@@ -18,8 +18,8 @@ from vyper.compiler.input_bundle import FilesystemInputBundle
 from vyper.compiler.phases import CompilerData
 from vyper.compiler.settings import Settings
 
-from contracts.compiler import EVM_VERSION, SOURCE_DIR
-from offchain.errors import CompileError, Reverted
+from moot.contracts.compiler import EVM_VERSION, SOURCE_DIR
+from moot.offchain.errors import CompileError, Reverted
 
 _WIDTH = 256
 _MASK = (1 << _WIDTH) - 1

@@ -2,7 +2,7 @@
 
 from enum import IntEnum, StrEnum
 
-from offchain.errors import RefereeError
+from moot.offchain.errors import RefereeError
 
 
 class Reason(StrEnum):

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.examples.language import LanguageSize, build_gpt2
-from offchain.frontend.examples.vision import VisionSize, build_resnet
-from offchain.frontend.optimizers import SGD, AdamW
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples.language import LanguageSize, build_gpt2
+from moot.offchain.frontend.examples.vision import VisionSize, build_resnet
+from moot.offchain.frontend.optimizers import SGD, AdamW
+from moot.offchain.frontend.recipe import TrainingRecipe
 
 HERE = Path(__file__).parent
 RUNS = ("ours", "stock", "stock, nudged")

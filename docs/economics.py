@@ -14,11 +14,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from offchain.disputes.terms import USUAL, Stakes
-from sim.gas.snapshot import NAME, read
-from sim.swarm import STAKES
-from sim.theory import bold, dave, dispute, fraud, knockout, optimism, prt, truebit, verde
-from sim.theory.intervals import Interval
+from moot.offchain.disputes.terms import USUAL, Stakes
+from moot.sim.gas.snapshot import NAME, read
+from moot.sim.swarm import STAKES
+from moot.sim.theory import bold, dave, dispute, fraud, knockout, optimism, prt, truebit, verde
+from moot.sim.theory.intervals import Interval
 
 ROOT = Path(__file__).parents[1]
 ETHER = 10**18

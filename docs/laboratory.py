@@ -22,22 +22,22 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from sim.analysis.estimates import Estimate, estimate, estimate_mean
-from sim.analysis.trials import Laboratory
-from sim.analysis.twins import MEASURES, make_contest, try_pairs
-from sim.economy.config import GWEI, Config, replace_keys
-from sim.economy.ledger import Ledger
-from sim.economy.simulate import make_court, simulate
-from sim.economy.strategies.base import HONEST, WATCHER
-from sim.economy.strategies.table import AGENTS, WATCHERS
-from sim.experiments.engines import Processes
-from sim.experiments.parts import ignore
-from sim.experiments.plan import make_plan
-from sim.experiments.presets import open_config
-from sim.experiments.sweep import run_sweep
-from sim.experiments.values import Varied
-from sim.strategies import STRATEGIES
-from sim.theory.fraud import Equilibrium, solve_fraud_game
+from moot.sim.analysis.estimates import Estimate, estimate, estimate_mean
+from moot.sim.analysis.trials import Laboratory
+from moot.sim.analysis.twins import MEASURES, make_contest, try_pairs
+from moot.sim.economy.config import GWEI, Config, replace_keys
+from moot.sim.economy.ledger import Ledger
+from moot.sim.economy.simulate import make_court, simulate
+from moot.sim.economy.strategies.base import HONEST, WATCHER
+from moot.sim.economy.strategies.table import AGENTS, WATCHERS
+from moot.sim.experiments.engines import Processes
+from moot.sim.experiments.parts import ignore
+from moot.sim.experiments.plan import make_plan
+from moot.sim.experiments.presets import open_config
+from moot.sim.experiments.sweep import run_sweep
+from moot.sim.experiments.values import Varied
+from moot.sim.strategies import STRATEGIES
+from moot.sim.theory.fraud import Equilibrium, solve_fraud_game
 
 WIDTH = 150
 REPS, JOBS = 16, 3_000

@@ -16,13 +16,13 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from sim.economy import schema
-from sim.economy.config import RULES, Config
-from sim.economy.mechanisms.table import MECHANISMS
-from sim.economy.plugins import load_class
-from sim.economy.strategies.table import AGENTS, WATCHERS, Row
-from sim.experiments.presets import list_presets
-from sim.strategies import STRATEGIES
+from moot.sim.economy import schema
+from moot.sim.economy.config import RULES, Config
+from moot.sim.economy.mechanisms.table import MECHANISMS
+from moot.sim.economy.plugins import load_class
+from moot.sim.economy.strategies.table import AGENTS, WATCHERS, Row
+from moot.sim.experiments.presets import list_presets
+from moot.sim.strategies import STRATEGIES
 
 WIDTH = 132
 ATTRIBUTE = re.compile(r"(\w+): (.*)")

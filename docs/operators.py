@@ -19,14 +19,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from docs.operator_choices import CHOICES
 from docs.operator_samples import SAMPLES, Call
 from docs.operator_ties import render_ties
-from offchain.arithmetic.functions import Function
-from offchain.frontend.capture.draft import make_start
-from offchain.frontend.lowering.builder import Builder
-from offchain.frontend.lowering.graph import meta_of
-from offchain.frontend.lowering.table import FAMILIES, RULES
-from offchain.frontend.recipe import InferenceRecipe
-from offchain.frontend.tracing import flatten
-from offchain.programs.graph import Kind, Origin, Slot
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.frontend.capture.draft import make_start
+from moot.offchain.frontend.lowering.builder import Builder
+from moot.offchain.frontend.lowering.graph import meta_of
+from moot.offchain.frontend.lowering.table import FAMILIES, RULES
+from moot.offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.frontend.tracing import flatten
+from moot.offchain.programs.graph import Kind, Origin, Slot
 
 PAGE = Path(__file__).with_suffix(".md")
 

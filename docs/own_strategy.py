@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from sim.economy.facts import Job, News, Own
-from sim.economy.strategies.base import Strategy
-from sim.economy.streams import Stream
+from moot.sim.economy.facts import Job, News, Own
+from moot.sim.economy.strategies.base import Strategy
+from moot.sim.economy.streams import Stream
 
 
 @dataclass

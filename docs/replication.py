@@ -18,9 +18,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from offchain.replication.compare import Setting, compare
-from offchain.replication.profiles import PROFILES, find_profile
-from offchain.replication.records import Record, compare_records, find_records, record
+from moot.offchain.replication.compare import Setting, compare
+from moot.offchain.replication.profiles import PROFILES, find_profile
+from moot.offchain.replication.records import Record, compare_records, find_records, record
 
 FILE = Path(__file__).with_name("replication.json")
 PLOT = Path(__file__).with_name("replication.png")

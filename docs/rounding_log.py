@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from offchain.replication import proven
-from offchain.replication.compare import Setting
-from offchain.replication.profiles import find_profile
-from offchain.replication.published.replicate import Options, replicate, summarize
-from offchain.replication.published.thresholds import Thresholds, get_grid
+from moot.offchain.replication import proven
+from moot.offchain.replication.compare import Setting
+from moot.offchain.replication.profiles import find_profile
+from moot.offchain.replication.published.replicate import Options, replicate, summarize
+from moot.offchain.replication.published.thresholds import Thresholds, get_grid
 
 FILE = Path(__file__).with_name("rounding-log.json")
 

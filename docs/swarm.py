@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.paper import Lie
-from sim.swarm import Tally, draw_crowds, draw_lies, open_model_swarm, open_swarm
+from moot.sim.paper import Lie
+from moot.sim.swarm import Tally, draw_crowds, draw_lies, open_model_swarm, open_swarm
 
 HERE = Path(__file__).parent
 FAMILIES = {

@@ -8,9 +8,9 @@ expected: `examples/autoencoder.py:build`.
 import torch
 from torch import nn
 
-from offchain.frontend.data import DIGIT_SIDE, digit_batches
-from offchain.frontend.optimizers import AdamW
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.data import DIGIT_SIDE, digit_batches
+from moot.offchain.frontend.optimizers import AdamW
+from moot.offchain.frontend.recipe import TrainingRecipe
 
 PIXELS = DIGIT_SIDE * DIGIT_SIDE
 

@@ -3,9 +3,9 @@
 
 import plotly.graph_objects as go
 
-from sim.report.drawing import COLOURS, make_figure
-from sim.report.plot import Drawn, Lack, Plot
-from sim.report.results import Results
+from moot.sim.report.drawing import COLOURS, make_figure
+from moot.sim.report.plot import Drawn, Lack, Plot
+from moot.sim.report.results import Results
 
 
 def draw(results: Results) -> Drawn | Lack:

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from offchain.frontend.data import DIGIT_CLASSES, DIGIT_SIDE, digit_batches, text_batches
-from offchain.frontend.examples.language import COMMON, causal_loss
-from offchain.frontend.examples.vision import classification_loss
-from offchain.frontend.optimizers import SGD, AdamW
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.frontend.schedules import CosineDecay, LinearDecay
+from moot.offchain.frontend.data import DIGIT_CLASSES, DIGIT_SIDE, digit_batches, text_batches
+from moot.offchain.frontend.examples.language import COMMON, causal_loss
+from moot.offchain.frontend.examples.vision import classification_loss
+from moot.offchain.frontend.optimizers import SGD, AdamW
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.schedules import CosineDecay, LinearDecay
 
 STEPS = 1000
 """Steps of both schedules."""

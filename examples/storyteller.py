@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from offchain.frontend.generation.choice import Sampled
-from offchain.frontend.generation.decoding import Generation
-from offchain.frontend.generation.huggingface import CausalModel
-from offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.frontend.generation.choice import Sampled
+from moot.offchain.frontend.generation.decoding import Generation
+from moot.offchain.frontend.generation.huggingface import CausalModel
+from moot.offchain.frontend.recipe import InferenceRecipe
 
 PROMPTS = ("Once upon a time", "def ")
 LENGTH = 32

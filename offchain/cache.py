@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from offchain.files import replacing
+from moot.offchain.files import replacing
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 

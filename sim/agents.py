@@ -10,14 +10,14 @@ from typing import Protocol
 
 import numpy as np
 
-from offchain.disputes.terms import Stakes
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.catalogue import HONEST
-from offchain.providers.cheats import make_cheat
-from offchain.providers.task import Task
-from sim.mix import Group
-from sim.scheme import Scheme
-from sim.strategies import STRATEGIES, Strategy
+from moot.offchain.disputes.terms import Stakes
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.catalogue import HONEST
+from moot.offchain.providers.cheats import make_cheat
+from moot.offchain.providers.task import Task
+from moot.sim.mix import Group
+from moot.sim.scheme import Scheme
+from moot.sim.strategies import STRATEGIES, Strategy
 
 
 @dataclass(frozen=True, slots=True)

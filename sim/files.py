@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from sim.results import JobResult
-from sim.tables import Record, Summary, make_gas_record, make_job_record, make_strategy_record
-from sim.writing import reporting, write_whole
+from moot.sim.results import JobResult
+from moot.sim.tables import Record, Summary, make_gas_record, make_job_record, make_strategy_record
+from moot.sim.writing import reporting, write_whole
 
 
 def format_csv(records: Sequence[Record], *, header: bool = True) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from contracts.model.types import Address
-from offchain.errors import ChainError
+from moot.contracts.model.types import Address
+from moot.offchain.errors import ChainError
 
 
 class Bank(Protocol):

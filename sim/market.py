@@ -13,28 +13,28 @@ from pathlib import Path
 
 import numpy as np
 
-from contracts.model.types import ZERO
-from offchain.arithmetic.table import find_arithmetic
-from offchain.commitments.tree import Digest
-from offchain.disputes.actors import Player
-from offchain.disputes.evidence import rule_for
-from offchain.disputes.game import Game
-from offchain.disputes.session import Setting, make_task
-from offchain.disputes.terms import Stakes
-from offchain.errors import UsageError
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.catalogue import HONEST
-from offchain.providers.run import Run
-from offchain.providers.store import Store as Disk
-from offchain.providers.task import Task
-from sim.agents import Agent, View, Work, check_providers, make_providers
-from sim.draws import JobDraws, draw_jobs
-from sim.ledger import read_balances
-from sim.mix import Group
-from sim.results import Books, JobResult, Party, judge_job
-from sim.scratch import open_scratch
-from sim.venue import Venue, open_venue
-from sim.witness import Witness
+from moot.contracts.model.types import ZERO
+from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.evidence import rule_for
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.disputes.terms import Stakes
+from moot.offchain.errors import UsageError
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.catalogue import HONEST
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store as Disk
+from moot.offchain.providers.task import Task
+from moot.sim.agents import Agent, View, Work, check_providers, make_providers
+from moot.sim.draws import JobDraws, draw_jobs
+from moot.sim.ledger import read_balances
+from moot.sim.mix import Group
+from moot.sim.results import Books, JobResult, Party, judge_job
+from moot.sim.scratch import open_scratch
+from moot.sim.venue import Venue, open_venue
+from moot.sim.witness import Witness
 
 STAKES = Stakes(
     commit_blocks=24, reveal_blocks=24, window_blocks=16, clock_blocks=48, increment_blocks=4

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
-from sim.strategies import STRATEGIES
+from moot.offchain.errors import UsageError
+from moot.sim.strategies import STRATEGIES
 
 MIN_PROVIDERS = 2
 """One provider alone is never checked."""

@@ -3,7 +3,7 @@
 Every step multiplies two matrices that never change, over and over: y = x @ w, where all elements
 of x are the same, and all of w. So all elements of y are one and the same chain of fused
 multiply-adds. Who lies says something else from one step, operator, element and term on. Whatever
-the size, the commitments are real, and so are the moves: `offchain.disputes.players` makes them
+the size, the commitments are real, and so are the moves: `moot.offchain.disputes.players` makes them
 from what the events show and the mover's own trees.
 """
 
@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from contracts.model.types import Address
-from offchain.arithmetic.base import Arithmetic, Fold
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu.partials import pack_partials
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array, compute_state_root
-from offchain.commitments.tree import Digest, Tree
-from offchain.disputes.actors import Player
-from offchain.disputes.game import Game
-from offchain.disputes.referee import Referee
-from offchain.disputes.terms import USUAL, Stakes
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.task import Task
-from sim.trees import EvenTensor, EvenTree, read_operands
+from moot.contracts.model.types import Address
+from moot.offchain.arithmetic.base import Arithmetic, Fold
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu.partials import pack_partials
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import Array, compute_state_root
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.referee import Referee
+from moot.offchain.disputes.terms import USUAL, Stakes
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.task import Task
+from moot.sim.trees import EvenTensor, EvenTree, read_operands
 
 F32 = DType.FLOAT32
 X_BITS, W_BITS = 0x3F8CCCCD, 0xBE99999A

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from contracts.model.types import Address, Claim, Event, Job, Member, Pair
-from offchain.arithmetic.base import Arithmetic
-from offchain.commitments.tree import Digest
-from offchain.disputes.referee import Answer, Call, Outcome, Referee
+from moot.contracts.model.types import Address, Claim, Event, Job, Member, Pair
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.referee import Answer, Call, Outcome, Referee
 
 
 class Relay:

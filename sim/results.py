@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from contracts.model.checks import get_member
-from contracts.model.types import Address, Member, Store
-from contracts.model.words import hash_top
-from contracts.reasons import Standing, Status
-from offchain.commitments.tree import Digest
-from offchain.disputes.accounts import Cost, calculate_fees, get_costs
-from offchain.disputes.actors import Player
-from offchain.disputes.game import Game, Played
-from sim.agents import Work
-from sim.ledger import Flows
-from sim.witness import Refusal
+from moot.contracts.model.checks import get_member
+from moot.contracts.model.types import Address, Member, Store
+from moot.contracts.model.words import hash_top
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.accounts import Cost, calculate_fees, get_costs
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.game import Game, Played
+from moot.sim.agents import Work
+from moot.sim.ledger import Flows
+from moot.sim.witness import Refusal
 
 
 class Fate(StrEnum):

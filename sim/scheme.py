@@ -7,12 +7,12 @@ block. Whatever it does is a call of the referee, with its own money, and may be
 from collections.abc import Iterator
 from typing import ClassVar
 
-from contracts.model.types import Pair
-from contracts.reasons import Standing
-from offchain.disputes.actors import Player, View
-from offchain.disputes.board import Board
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call
+from moot.contracts.model.types import Pair
+from moot.contracts.reasons import Standing
+from moot.offchain.disputes.actors import Player, View
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call
 
 
 class Scheme(Party):

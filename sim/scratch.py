@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from offchain.providers.task import Task
+from moot.offchain.providers.task import Task
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - names within it are made by tempfile
 SPARE = 4

@@ -7,7 +7,7 @@ honest ones: `moot market` has it, and its help says what it does.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from offchain.providers.catalogue import CHEATS, HONEST
+from moot.offchain.providers.catalogue import CHEATS, HONEST
 
 _LIE, _NOTHING = "wrong-output", "lazy"
 
@@ -39,41 +39,43 @@ class Strategy:
 
 TRICKS: Mapping[str, Strategy] = {
     "hidden": Strategy(
-        "commits to a claim and never shows it", (_LIE,), scheme="sim.tricks.hidden:Hidden"
+        "commits to a claim and never shows it", (_LIE,), scheme="moot.sim.tricks.hidden:Hidden"
     ),
     "zero-claim": Strategy(
         "claims a history that nobody can open, and never moves",
         (_NOTHING,),
-        scheme="sim.tricks.zero_claim:ZeroClaim",
+        scheme="moot.sim.tricks.zero_claim:ZeroClaim",
     ),
     "last-block": Strategy(
         "lies, and moves in the last block of its clock",
         (_LIE,),
-        scheme="sim.tricks.last_block:LastBlock",
+        scheme="moot.sim.tricks.last_block:LastBlock",
     ),
     "censor": Strategy(
         "lies, and fills the blocks when its rivals want to move",
         (_LIE,),
-        scheme="sim.tricks.censor:Censor",
+        scheme="moot.sim.tricks.censor:Censor",
     ),
     "late-lie": Strategy(
         "joins with a lie in the last block in which it may",
         (_LIE,),
-        scheme="sim.tricks.late_lie:LateLie",
+        scheme="moot.sim.tricks.late_lie:LateLie",
     ),
     "copy": Strategy(
-        "joins late with the first claim that it sees", (_NOTHING,), scheme="sim.tricks.copy:Copy"
+        "joins late with the first claim that it sees",
+        (_NOTHING,),
+        scheme="moot.sim.tricks.copy:Copy",
     ),
     "front-runner": Strategy(
         "sends the others' calls from its own account first",
         (_NOTHING,),
-        scheme="sim.tricks.front_runner:FrontRunner",
+        scheme="moot.sim.tricks.front_runner:FrontRunner",
     ),
     "revenant": Strategy(
         "lies, and comes back from another account when it is out",
         (_LIE,),
         copies=2,
-        scheme="sim.tricks.revenant:Revenant",
+        scheme="moot.sim.tricks.revenant:Revenant",
     ),
     "sybil": Strategy("tells three lies from three accounts", (_LIE, _LIE, _LIE)),
     "crowd": Strategy("tells one lie from two accounts", (_LIE,), copies=2),
@@ -83,7 +85,7 @@ TRICKS: Mapping[str, Strategy] = {
     "grabber": Strategy(
         "tries every call that would pay it if the referee let it",
         (_LIE, HONEST),
-        scheme="sim.tricks.grabber:Grabber",
+        scheme="moot.sim.tricks.grabber:Grabber",
     ),
 }
 
@@ -93,7 +95,7 @@ GROUPS: Mapping[str, Mapping[str, Strategy]] = {
         "watcher": Strategy(
             "joins late with the truth where nobody has told it",
             (HONEST,),
-            scheme="sim.tricks.watcher:Watcher",
+            scheme="moot.sim.tricks.watcher:Watcher",
         ),
     },
     "Cheats (their settings are drawn):": {

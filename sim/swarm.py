@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 
-from contracts.deployment import deploy_referee
-from contracts.model.types import Address, Terms
-from offchain.chain import Chain
-from offchain.chain.tester import Tester
-from offchain.commitments.tree import Digest
-from offchain.disputes.actors import Client, Player, View
-from offchain.disputes.arena import Arena, ChainView, Made
-from offchain.disputes.board import Board
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call, ModelReferee, Outcome
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.disputes.tournament import Tournament
-from offchain.errors import Reverted
-from sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
-from sim.witness import Witness
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.types import Address, Terms
+from moot.offchain.chain import Chain
+from moot.offchain.chain.tester import Tester
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.actors import Client, Player, View
+from moot.offchain.disputes.arena import Arena, ChainView, Made
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call, ModelReferee, Outcome
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.errors import Reverted
+from moot.sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
+from moot.sim.witness import Witness
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)
 STAKES = Stakes(

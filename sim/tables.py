@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from offchain.disputes.accounts import sum_stages
-from sim.agents import Agent
-from sim.gas import GasRow, tabulate
-from sim.ledger import Flows
-from sim.results import Entry, Fate, JobResult, Outcome
+from moot.offchain.disputes.accounts import sum_stages
+from moot.sim.agents import Agent
+from moot.sim.gas import GasRow, tabulate
+from moot.sim.ledger import Flows
+from moot.sim.results import Entry, Fate, JobResult, Outcome
 
 Record = dict[str, str | int]
 

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import (
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import (
     EMPTY_TOP,
     NUMPY_TYPES,
     Array,
@@ -21,14 +21,14 @@ from offchain.commitments.tensors import (
     get_chunk_count,
     hash_chunk,
 )
-from offchain.commitments.tree import (
+from moot.offchain.commitments.tree import (
     Digest,
     Tree,
     get_height,
     get_width,
     hash_node,
 )
-from offchain.programs.graph import Node, Origin
+from moot.offchain.programs.graph import Node, Origin
 
 
 class EvenTree(Tree):

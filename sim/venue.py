@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from contracts.model.types import Address
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.disputes.referee import Referee
-from offchain.errors import UsageError
+from moot.contracts.model.types import Address
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.disputes.referee import Referee
+from moot.offchain.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def open_venue(url: str, counts: Sequence[int], arithmetic: Arithmetic = ORDERED
         UsageError: the chain has too few accounts.
         ChainError: the chain fails.
     """
-    from offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
+    from moot.offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
 
     referee = deploy(url, arithmetic)
     needed = sum(counts) + 2

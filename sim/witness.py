@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contracts.model.invariants import BrokenInvariantError, Step, copy_store
-from contracts.model.referee import call
-from contracts.model.types import Address, Event, Message
-from contracts.model.watch import Watcher
-from contracts.reasons import Revert
-from offchain.disputes.referee import Answer, Call, Outcome, Referee, open_store
-from offchain.errors import RefereeError, Reverted
-from sim.relay import Relay
+from moot.contracts.model.invariants import BrokenInvariantError, Step, copy_store
+from moot.contracts.model.referee import call
+from moot.contracts.model.types import Address, Event, Message
+from moot.contracts.model.watch import Watcher
+from moot.contracts.reasons import Revert
+from moot.offchain.disputes.referee import Answer, Call, Outcome, Referee, open_store
+from moot.offchain.errors import RefereeError, Reverted
+from moot.sim.relay import Relay
 
 
 @dataclass(frozen=True, slots=True)

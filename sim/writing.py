@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from offchain.errors import CannotWrite
-from offchain.files import replacing
+from moot.offchain.errors import CannotWrite
+from moot.offchain.files import replacing
 
 
 def write_whole(path: Path, text: str) -> None:

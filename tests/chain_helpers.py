@@ -17,8 +17,8 @@ from eth_tester.exceptions import ValidationError as RefusedByTester
 from eth_utils.exceptions import ValidationError
 from web3 import EthereumTesterProvider, Web3
 
-from contracts.compiler import Artifact, compile_contract
-from offchain.chain import Address, Chain, Contract
+from moot.contracts.compiler import Artifact, compile_contract
+from moot.offchain.chain import Address, Chain, Contract
 
 LEDGER = """
 # pragma version 0.4.3

@@ -6,20 +6,20 @@ from typing import Any
 
 import msgspec
 
-from contracts.deployment import deploy_referee
-from contracts.model.types import Store
-from contracts.reasons import LeafMode, Outcome, Standing
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Chain
-from offchain.court.entries import Recorder
-from offchain.court.record import Court, Frame, Record, make_record
-from offchain.court.reducer import Reducer
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game
-from offchain.disputes.referee import ModelReferee
-from offchain.disputes.terms import Stakes
-from sim.paper import Lie, Size, seat
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.types import Store
+from moot.contracts.reasons import LeafMode, Outcome, Standing
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import Chain
+from moot.offchain.court.entries import Recorder
+from moot.offchain.court.record import Court, Frame, Record, make_record
+from moot.offchain.court.reducer import Reducer
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.referee import ModelReferee
+from moot.offchain.disputes.terms import Stakes
+from moot.sim.paper import Lie, Size, seat
 
 SIZE = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16, terms=70)
 """Trees of odd sizes, two chunks a tensor, and two rounds of a fold."""

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from sim.economy.cases import Case, Lineup, Seat
-from sim.economy.config import Config, parse_config
-from sim.economy.court import Court
-from sim.economy.market import Market
-from sim.economy.reporting import Counts
-from sim.economy.schema import TABLES
-from sim.economy.strategies.base import HONEST, WATCHER
-from sim.strategies import STRATEGIES
+from moot.sim.economy.cases import Case, Lineup, Seat
+from moot.sim.economy.config import Config, parse_config
+from moot.sim.economy.court import Court
+from moot.sim.economy.market import Market
+from moot.sim.economy.reporting import Counts
+from moot.sim.economy.schema import TABLES
+from moot.sim.economy.strategies.base import HONEST, WATCHER
+from moot.sim.strategies import STRATEGIES
 
 Row = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from offchain.frontend.decompositions.methods import METHODS
+from moot.offchain.frontend.decompositions.methods import METHODS
 
 _OF_TORCH = "torchinductor"
 """What torch's own folder of caches begins with, which it makes when it is loaded."""

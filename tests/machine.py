@@ -13,10 +13,10 @@ from eth.vm.message import Message
 from eth_tester import PyEVMBackend
 from eth_typing import Address as EthAddress
 
-from contracts.compiler import Artifact
-from offchain.chain.codec import Codec
-from offchain.chain.receipts import Address, Log
-from offchain.chain.reverts import decode_revert
+from moot.contracts.compiler import Artifact
+from moot.offchain.chain.codec import Codec
+from moot.offchain.chain.receipts import Address, Log
+from moot.offchain.chain.reverts import decode_revert
 
 BALANCE_WEI = 10**30
 """More than any amount that a call may bring."""

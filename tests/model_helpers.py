@@ -6,19 +6,19 @@ from random import Random
 
 import torch
 
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
-from offchain.execution.readable import to_bits
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.examples import build
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
-from offchain.programs.decoding import decode_program
-from offchain.programs.encoding import encode_node, encode_program
-from offchain.programs.graph import Operand, Origin
-from offchain.programs.limits import MAX_NODE_BYTES
-from offchain.programs.semantics import compute_element
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import to_bits
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.programs.decoding import decode_program
+from moot.offchain.programs.encoding import encode_node, encode_program
+from moot.offchain.programs.graph import Operand, Origin
+from moot.offchain.programs.limits import MAX_NODE_BYTES
+from moot.offchain.programs.semantics import compute_element
 from tests.program_helpers import assert_close
 
 LEARNING_RATE = 0.01

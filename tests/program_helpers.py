@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
-from offchain.execution.readable import run_step
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
-from offchain.programs.decoding import decode_program
-from offchain.programs.encoding import encode_program
-from offchain.programs.graph import Program
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import run_step
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from moot.offchain.programs.decoding import decode_program
+from moot.offchain.programs.encoding import encode_program
+from moot.offchain.programs.graph import Program
 
 RELATIVE = 2e-5
 ABSOLUTE = 2e-6

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contracts.model.abi import get_key, unpack_job
-from contracts.model.referee import call
-from contracts.model.types import Dive, Event, Message, Store, WideFacts
-from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
-from contracts.reasons import Reason, Revert
-from offchain.commitments.tags import CHUNK_BYTES
-from offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
+from moot.contracts.model.abi import get_key, unpack_job
+from moot.contracts.model.referee import call
+from moot.contracts.model.types import Dive, Event, Message, Store, WideFacts
+from moot.contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
+from moot.contracts.reasons import Reason, Revert
+from moot.offchain.commitments.tags import CHUNK_BYTES
+from moot.offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
 
 _MAX_HEIGHT, _MAX_SIBLINGS, _MAX_ARITY, _MAX_VALUES_BYTES = 56, 8, 16, 504
 _MAX_WIDE_VALUES_BYTES = 16 * 96

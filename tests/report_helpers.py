@@ -37,7 +37,7 @@ count = 2
 _STRATEGY = '''
 from dataclasses import dataclass
 
-from sim.economy.strategies.base import Strategy
+from moot.sim.economy.strategies.base import Strategy
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Cheat(Strategy):
 _BROKEN = """
 from dataclasses import dataclass
 
-from sim.economy.mechanisms.base import Audit
+from moot.sim.economy.mechanisms.base import Audit
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contracts.model.types import Address
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import Array
-from offchain.disputes.referee import Answer, Call, ModelReferee, Referee
-from offchain.errors import RefereeError, Reverted
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
-from offchain.providers.task import Task
-from sim.agents import make_providers
-from sim.market import Market, take_stretch
-from sim.mix import parse_mix
-from sim.results import JobResult
-from sim.venue import Venue, deal
+from moot.contracts.model.types import Address
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.disputes.referee import Answer, Call, ModelReferee, Referee
+from moot.offchain.errors import RefereeError, Reverted
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.providers.task import Task
+from moot.sim.agents import make_providers
+from moot.sim.market import Market, take_stretch
+from moot.sim.mix import parse_mix
+from moot.sim.results import JobResult
+from moot.sim.venue import Venue, deal
 
 FLOAT = DType.FLOAT32
 ROWS, COLUMNS = 5, 3

@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
-from offchain.bounded_http import Bounds
-from offchain.datastore.server import Server
+from moot.offchain.bounded_http import Bounds
+from moot.offchain.datastore.server import Server
 
 Answer = Callable[[socket.socket, str, int], None]
 """Sends whatever it likes: it is given the connection, the path, and where the range begins."""

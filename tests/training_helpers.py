@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import torch
 
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.execution.executor import Executor
-from offchain.execution.readable import run_step
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import run_step
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.program_helpers import assert_close
 
 Reference = Callable[[torch.nn.Module, int], float]

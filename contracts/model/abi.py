@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from contracts.model.answers import Demand, Promise, Subject
-from contracts.model.delivery import Premium
-from contracts.model.types import (
+from moot.contracts.model.answers import Demand, Promise, Subject
+from moot.contracts.model.delivery import Premium
+from moot.contracts.model.types import (
     KEY_BYTES,
     Address,
     Claim,
@@ -19,8 +19,8 @@ from contracts.model.types import (
     Terms,
     WideFacts,
 )
-from contracts.model.words import hash_pair, hash_top, pack_facts, pack_head, split
-from contracts.reasons import (
+from moot.contracts.model.words import hash_pair, hash_top, pack_facts, pack_head, split
+from moot.contracts.reasons import (
     DemandStatus,
     Ending,
     LeafMode,
@@ -31,7 +31,7 @@ from contracts.reasons import (
     Standing,
     Status,
 )
-from offchain.commitments.tree import Digest
+from moot.offchain.commitments.tree import Digest
 
 
 def unpack(word: int, *widths: int) -> tuple[int, ...]:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 
-from contracts.model.checks import require
-from contracts.model.types import (
+from moot.contracts.model.checks import require
+from moot.contracts.model.types import (
     MAX_BLOCKS,
     MAX_BOND_WEI,
     Address,
@@ -20,14 +20,14 @@ from contracts.model.types import (
     Store,
     Terms,
 )
-from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Revert
-from offchain.arithmetic.functions import DType
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import hash_chunk, hash_tensor
-from offchain.commitments.tree import Digest, climb, get_height, hash_root, is_member
-from offchain.errors import CommitmentError
-from offchain.programs.limits import MAX_RANK, MAX_TENSOR_BYTES
+from moot.contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Revert
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import hash_chunk, hash_tensor
+from moot.offchain.commitments.tree import Digest, climb, get_height, hash_root, is_member
+from moot.offchain.errors import CommitmentError
+from moot.offchain.programs.limits import MAX_RANK, MAX_TENSOR_BYTES
 
 DEPOSIT_GAS = 200_000
 """The deposit of a demand pays so much gas, which the dearest answer costs at most."""

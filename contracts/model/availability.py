@@ -8,8 +8,8 @@ costs the client its bond. The referee knows nothing of all this, and no job wai
 from collections.abc import Callable
 from dataclasses import replace
 
-from contracts.model import answers
-from contracts.model.answers import (
+from moot.contracts.model import answers
+from moot.contracts.model.answers import (
     Promise,
     Subject,
     Vault,
@@ -22,9 +22,9 @@ from contracts.model.answers import (
     pay,
     return_deposit,
 )
-from contracts.model.checks import require
-from contracts.model.types import MAX_BLOCKS, PRIZE_DIVISOR, Event, Message
-from contracts.reasons import DemandStatus, PromiseStatus, Reason
+from moot.contracts.model.checks import require
+from moot.contracts.model.types import MAX_BLOCKS, PRIZE_DIVISOR, Event, Message
+from moot.contracts.reasons import DemandStatus, PromiseStatus, Reason
 
 MAX_PROMISE_BLOCKS = 4 * MAX_BLOCKS
 """For how long a client can promise, in blocks."""

@@ -1,9 +1,9 @@
 """Checks and readings that several calls share."""
 
-from contracts.model.types import ZERO, Address, Claim, Job, MatchArgs, Member, Pair, Store
-from contracts.model.words import hash_job, hash_top
-from contracts.reasons import Reason, Revert, Status
-from offchain.commitments.tree import Digest
+from moot.contracts.model.types import ZERO, Address, Claim, Job, MatchArgs, Member, Pair, Store
+from moot.contracts.model.words import hash_job, hash_top
+from moot.contracts.reasons import Reason, Revert, Status
+from moot.offchain.commitments.tree import Digest
 
 NEW = Member()
 

@@ -9,8 +9,8 @@ premium; else the client takes it back. The referee knows nothing of all this.
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from contracts.model import answers
-from contracts.model.answers import (
+from moot.contracts.model import answers
+from moot.contracts.model.answers import (
     Promise,
     Proof,
     Subject,
@@ -25,12 +25,12 @@ from contracts.model.answers import (
     pay,
     return_deposit,
 )
-from contracts.model.checks import get_member, require
-from contracts.model.types import MAX_BLOCKS, Address, Event, Job, Message
-from contracts.model.words import hash_top
-from contracts.reasons import PremiumStatus, PromiseStatus, Reason, Standing, Status
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, is_member
+from moot.contracts.model.checks import get_member, require
+from moot.contracts.model.types import MAX_BLOCKS, Address, Event, Job, Message
+from moot.contracts.model.words import hash_top
+from moot.contracts.reasons import PremiumStatus, PromiseStatus, Reason, Standing, Status
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, is_member
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ commitments (`enter_claimed`) come from the member whose bond they risk.
 
 from dataclasses import replace
 
-from contracts.model.checks import require
-from contracts.model.leaf import read_node
-from contracts.model.turns import Turn, begin, begin_with
-from contracts.model.types import Dive, Facts, Message, Pair, Position, Store, Terms
-from contracts.reasons import Ending, LeafMode, Phase, Reason
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import EMPTY_TOP, encode_header, get_chunk_count, hash_tensor
-from offchain.commitments.tree import (
+from moot.contracts.model.checks import require
+from moot.contracts.model.leaf import read_node
+from moot.contracts.model.turns import Turn, begin, begin_with
+from moot.contracts.model.types import Dive, Facts, Message, Pair, Position, Store, Terms
+from moot.contracts.reasons import Ending, LeafMode, Phase, Reason
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import EMPTY_TOP, encode_header, get_chunk_count, hash_tensor
+from moot.offchain.commitments.tree import (
     Digest,
     fold_children,
     get_block,
@@ -27,8 +27,8 @@ from offchain.commitments.tree import (
     hash_root,
     is_member,
 )
-from offchain.programs.graph import Node
-from offchain.programs.semantics import count_links
+from moot.offchain.programs.graph import Node
+from moot.offchain.programs.semantics import count_links
 
 NODE_TAGS = {
     Phase.HISTORY: Tag.HISTORY_NODE,

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contracts.model.checks import find_rival
-from contracts.model.descent import BOTH, NODE_TAGS
-from contracts.model.ledger import calculate_debt
-from contracts.model.referee import are_terms_sound
-from contracts.model.types import (
+from moot.contracts.model.checks import find_rival
+from moot.contracts.model.descent import BOTH, NODE_TAGS
+from moot.contracts.model.ledger import calculate_debt
+from moot.contracts.model.referee import are_terms_sound
+from moot.contracts.model.types import (
     FOLD_ARITY,
     MIN_BOND_WEI,
     WIDE_FOLD_ARITY,
@@ -29,7 +29,7 @@ from contracts.model.types import (
     Store,
     Terms,
 )
-from contracts.model.words import (
+from moot.contracts.model.words import (
     announce,
     hash_position,
     hash_top,
@@ -37,11 +37,11 @@ from contracts.model.words import (
     pack_member,
     pack_tally,
 )
-from contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tree import MAX_ARITY_LOG2, Digest, get_block, get_height
-from offchain.errors import MootError
+from moot.contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tree import MAX_ARITY_LOG2, Digest, get_block, get_height
+from moot.offchain.errors import MootError
 
 _MAX_CHUNK_LEVELS = 55
 """Height of the tree over the chunks of the longest tensor, of 2^63 bytes."""

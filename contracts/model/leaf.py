@@ -3,17 +3,17 @@
 from dataclasses import dataclass, field
 from math import prod
 
-from contracts.model.checks import require
-from contracts.reasons import Reason, Revert
-from offchain.arithmetic.base import Arithmetic
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import get_chunk_count, hash_chunk, hash_tensor
-from offchain.commitments.tree import Digest, hash_node, hash_root
-from offchain.errors import ProgramError
-from offchain.programs.decoding import decode_node
-from offchain.programs.graph import Node, Operand, Origin
-from offchain.programs.limits import MAX_RANK, MAX_TENSOR_BYTES
-from offchain.programs.semantics import compute_initial, compute_step, get_fold
+from moot.contracts.model.checks import require
+from moot.contracts.reasons import Reason, Revert
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import get_chunk_count, hash_chunk, hash_tensor
+from moot.offchain.commitments.tree import Digest, hash_node, hash_root
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs.decoding import decode_node
+from moot.offchain.programs.graph import Node, Operand, Origin
+from moot.offchain.programs.limits import MAX_RANK, MAX_TENSOR_BYTES
+from moot.offchain.programs.semantics import compute_initial, compute_step, get_fold
 
 SHORTEST_PROOF = 2 + CHUNK_BYTES
 """Bytes of the header of a tensor of rank 0 and of a chunk."""

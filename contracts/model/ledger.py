@@ -6,9 +6,9 @@ before the job is closed; then what nobody is owed is burned, and the rest waits
 
 from dataclasses import replace
 
-from contracts.model.checks import get_claim, get_member, put_claim
-from contracts.model.types import Address, Job, Member, Pair, Store
-from contracts.reasons import Outcome, Standing, Status
+from moot.contracts.model.checks import get_claim, get_member, put_claim
+from moot.contracts.model.types import Address, Job, Member, Pair, Store
+from moot.contracts.reasons import Outcome, Standing, Status
 
 
 def end_match(store: Store, pair: Pair, outcome: Outcome, *, rivals: tuple[Member, Member]) -> None:

@@ -8,17 +8,17 @@ proof.
 from collections.abc import Sequence
 from math import prod
 
-from contracts.model.checks import get_open_job, require
-from contracts.model.leaf import read_node
-from contracts.model.ledger import close_job
-from contracts.model.types import Event, Message, Store, Terms
-from contracts.reasons import Reason, Revert, Status
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, climb, get_height, hash_root, is_member
-from offchain.errors import CommitmentError
-from offchain.programs.graph import Kind, Operand, Origin
-from offchain.programs.limits import MAX_RANK, MAX_TENSOR_BYTES
+from moot.contracts.model.checks import get_open_job, require
+from moot.contracts.model.leaf import read_node
+from moot.contracts.model.ledger import close_job
+from moot.contracts.model.types import Event, Message, Store, Terms
+from moot.contracts.reasons import Reason, Revert, Status
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, climb, get_height, hash_root, is_member
+from moot.offchain.errors import CommitmentError
+from moot.offchain.programs.graph import Kind, Operand, Origin
+from moot.offchain.programs.limits import MAX_RANK, MAX_TENSOR_BYTES
 
 Proof = Sequence[Digest]
 

@@ -6,9 +6,9 @@ A handler `on_<call>` takes the store, the message and the call's arguments. A f
 
 from collections.abc import Callable
 
-from contracts.model import descent, legality, tournament, verdicts
-from contracts.model.checks import require
-from contracts.model.types import (
+from moot.contracts.model import descent, legality, tournament, verdicts
+from moot.contracts.model.checks import require
+from moot.contracts.model.types import (
     MAX_BLOCKS,
     MAX_BOND_WEI,
     MAX_REWARD_WEI,
@@ -19,8 +19,8 @@ from contracts.model.types import (
     Store,
     Terms,
 )
-from contracts.reasons import LeafMode, Reason, Revert
-from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
+from moot.contracts.reasons import LeafMode, Reason, Revert
+from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 
 
 def call(store: Store, name: str, message: Message, *args: object) -> tuple[Event, ...]:

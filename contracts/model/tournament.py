@@ -7,7 +7,7 @@ contender left and the window is over in which anybody could have joined it.
 
 from dataclasses import replace
 
-from contracts.model.checks import (
+from moot.contracts.model.checks import (
     find_claim,
     get_claim,
     get_contender,
@@ -19,9 +19,9 @@ from contracts.model.checks import (
     put_claim,
     require,
 )
-from contracts.model.ledger import calculate_debt, close_job
-from contracts.model.turns import start
-from contracts.model.types import (
+from moot.contracts.model.ledger import calculate_debt, close_job
+from moot.contracts.model.turns import start
+from moot.contracts.model.types import (
     KEY_BYTES,
     Address,
     Claim,
@@ -32,9 +32,9 @@ from contracts.model.types import (
     Pair,
     Store,
 )
-from contracts.model.words import hash_commitment, hash_job, hash_top
-from contracts.reasons import Reason, Revert, Standing, Status
-from offchain.commitments.tree import Digest
+from moot.contracts.model.words import hash_commitment, hash_job, hash_top
+from moot.contracts.reasons import Reason, Revert, Standing, Status
+from moot.offchain.commitments.tree import Digest
 
 
 def on_commit(

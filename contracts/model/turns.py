@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contracts.model.checks import get_contender, get_open_job, require
-from contracts.model.ledger import end_match
-from contracts.model.types import (
+from moot.contracts.model.checks import get_contender, get_open_job, require
+from moot.contracts.model.ledger import end_match
+from moot.contracts.model.types import (
     Event,
     Facts,
     Job,
@@ -16,9 +16,9 @@ from contracts.model.types import (
     Store,
     start_facts,
 )
-from contracts.model.words import hash_facts, hash_position
-from contracts.reasons import Ending, Outcome, Phase, Reason
-from offchain.commitments.tree import Digest, get_height
+from moot.contracts.model.words import hash_facts, hash_position
+from moot.contracts.reasons import Ending, Outcome, Phase, Reason
+from moot.offchain.commitments.tree import Digest, get_height
 
 
 @dataclass(slots=True)

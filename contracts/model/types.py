@@ -4,10 +4,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-from contracts.reasons import LeafMode, Phase, Standing, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tree import Digest
+from moot.contracts.reasons import LeafMode, Phase, Standing, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tree import Digest
 
 Address = str
 """A checksummed hexadecimal address."""

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from contracts.model.checks import get_claim, get_contender, require
-from contracts.model.descent import BOTH, arrive, get_before
-from contracts.model.leaf import Context, compute_leaf, read_node
-from contracts.model.turns import Turn, begin, begin_with, load
-from contracts.model.types import (
+from moot.contracts.model.checks import get_claim, get_contender, require
+from moot.contracts.model.descent import BOTH, arrive, get_before
+from moot.contracts.model.leaf import Context, compute_leaf, read_node
+from moot.contracts.model.turns import Turn, begin, begin_with, load
+from moot.contracts.model.types import (
     FOLD_ARITY,
     WIDE_FOLD_ARITY,
     ZERO,
@@ -24,12 +24,12 @@ from contracts.model.types import (
     Store,
     Terms,
 )
-from contracts.model.words import announce
-from contracts.reasons import Ending, Outcome, Phase, Reason
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import hash_chunk
-from offchain.commitments.tree import Digest, is_member
+from moot.contracts.model.words import announce
+from moot.contracts.reasons import Ending, Outcome, Phase, Reason
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import hash_chunk
+from moot.offchain.commitments.tree import Digest, is_member
 
 
 def on_reach_chunk(

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, cast
 
-from contracts.model.checks import find_rival, is_free, is_rival, name_match
-from contracts.model.invariants import (
+from moot.contracts.model.checks import find_rival, is_free, is_rival, name_match
+from moot.contracts.model.invariants import (
     Step,
     check_step,
     get_match_bound,
     open_books,
     require_kept,
 )
-from contracts.model.ledger import calculate_debt
-from contracts.model.referee import call
-from contracts.model.types import (
+from moot.contracts.model.ledger import calculate_debt
+from moot.contracts.model.referee import call
+from moot.contracts.model.types import (
     NOBODY,
     ZERO,
     Address,
@@ -32,7 +32,7 @@ from contracts.model.types import (
     Position,
     Store,
 )
-from contracts.reasons import Standing, Status
+from moot.contracts.reasons import Standing, Status
 
 _HIDDEN = frozenset({Standing.NONE, Standing.COMMITTED})
 

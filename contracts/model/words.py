@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import chain
 
-from contracts.model.types import (
+from moot.contracts.model.types import (
     KEY_BYTES,
     TERMS_BYTES,
     Claim,
@@ -14,9 +14,9 @@ from contracts.model.types import (
     Position,
     Store,
 )
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest
 
 
 def pack(*fields: tuple[int, int]) -> int:

@@ -7,7 +7,7 @@ Types, maps and draws mean the same in every arithmetic (`functions.py`, `evalua
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.functions import DType, Function
 
 
 @dataclass(frozen=True, slots=True)

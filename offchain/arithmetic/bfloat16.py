@@ -1,6 +1,6 @@
 """Bfloat16 on bit patterns: the upper half of a binary32 number, to which numbers are rounded."""
 
-from offchain.arithmetic import float32
+from moot.offchain.arithmetic import float32
 
 NAN = 0x7FC0
 """The one bit pattern under which every NaN is committed."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from mpmath import libmp
 
-from offchain.arithmetic.float32 import (
+from moot.offchain.arithmetic.float32 import (
     INFINITY,
     NAN,
     NEGATIVE_INFINITY,
@@ -38,7 +38,7 @@ from offchain.arithmetic.float32 import (
     sign,
     with_sign,
 )
-from offchain.arithmetic.functions import Function
+from moot.offchain.arithmetic.functions import Function
 
 _Real = tuple[int, int, int, int]
 """A real number of mpmath: sign, significand, exponent, and the significand's bit length."""

@@ -13,7 +13,7 @@ import ctypes
 import struct
 from contextlib import ContextDecorator
 
-from offchain.errors import UnsuitableEnvironment
+from moot.offchain.errors import UnsuitableEnvironment
 
 _C = ctypes.PyDLL(None)
 _get_environment, _set_environment = _C.fegetenv, _C.fesetenv

@@ -7,8 +7,8 @@ ARGMIN are folds.
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
-from offchain.arithmetic import bfloat16, elementary, float32, integers
-from offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic import bfloat16, elementary, float32, integers
+from moot.offchain.arithmetic.functions import DType, Function
 
 _KINDS = {
     "F": (DType.FLOAT32,),

@@ -6,7 +6,7 @@ A pattern is an integer in [0, 2^32). Operands may be any NaN; every NaN result 
 import math
 from collections.abc import Callable
 
-from offchain.arithmetic.functions import CANONICAL_NAN
+from moot.offchain.arithmetic.functions import CANONICAL_NAN
 
 NAN = CANONICAL_NAN
 SIGN = 0x80000000

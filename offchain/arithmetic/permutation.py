@@ -8,7 +8,7 @@ digits; a number that is no row is permuted again, until it is one.
 
 from math import isqrt
 
-from offchain.arithmetic.philox import philox
+from moot.offchain.arithmetic.philox import philox
 
 MIXING_ROUNDS = 8
 """Luby and Rackoff prove four rounds for large numbers; small ones are mixed better by more."""

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, TypeVar
 
-from offchain.arithmetic.float32 import encode
+from moot.offchain.arithmetic.float32 import encode
 
 if TYPE_CHECKING:
     import numpy as np

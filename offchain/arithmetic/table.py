@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.logged import LOGGED
-from offchain.arithmetic.ordered import ORDERED
-from offchain.errors import UsageError
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.errors import UsageError
 
 _ROWS = (ORDERED, EXACT, LOGGED)
 

@@ -6,9 +6,9 @@ others after it was read for the last time.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from offchain.backends.port import Step
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Place
+from moot.offchain.backends.port import Step
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Place
 
 
 class SequenceLayout:

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.commitments.tensors import Array
-from offchain.planning.grouping import Fused
-from offchain.planning.packing import Packing
-from offchain.programs.graph import Node, Operand, Slot
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning.grouping import Fused
+from moot.offchain.planning.packing import Packing
+from moot.offchain.programs.graph import Node, Operand, Slot
 
 Tensor = Any
 """A tensor as a backend holds it; only the backend looks into it."""

@@ -2,29 +2,29 @@
 
 from collections.abc import Callable, Mapping
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.backends.port import Backend
-from offchain.errors import UsageError
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.backends.port import Backend
+from moot.offchain.errors import UsageError
 
 DEFAULT = "cpu"
 
 
 def _make_cpu() -> Backend:
-    from offchain.backends.cpu.backend import Cpu  # noqa: PLC0415 - loads the compiler
+    from moot.offchain.backends.cpu.backend import Cpu  # noqa: PLC0415 - loads the compiler
 
     return Cpu()
 
 
 def _make_cuda() -> Backend:
-    from offchain.backends.cuda.backend import Cuda  # noqa: PLC0415 - loads the compiler
-    from offchain.backends.cuda.driver import Driver  # noqa: PLC0415 - likewise
+    from moot.offchain.backends.cuda.backend import Cuda  # noqa: PLC0415 - loads the compiler
+    from moot.offchain.backends.cuda.driver import Driver  # noqa: PLC0415 - likewise
 
     return Cuda(Driver())
 
 
 def _make_emulator() -> Backend:
-    from offchain.backends.cuda.backend import Cuda  # noqa: PLC0415 - loads the compiler
-    from offchain.backends.cuda.emulator import Emulator  # noqa: PLC0415 - likewise
+    from moot.offchain.backends.cuda.backend import Cuda  # noqa: PLC0415 - loads the compiler
+    from moot.offchain.backends.cuda.emulator import Emulator  # noqa: PLC0415 - likewise
 
     return Cuda(Emulator())
 

@@ -5,12 +5,12 @@
     referee = chain.deploy(compile_contract("referee"), sender=chain.accounts[0])
     receipt = referee.transact("join", root, sender=chain.accounts[1], value=bond_wei)
 
-Every failure is one of the errors of `offchain.errors`. Addresses and hashes are lower-case
+Every failure is one of the errors of `moot.offchain.errors`. Addresses and hashes are lower-case
 hexadecimal with 0x, so that equal ones are equal strings. Nothing here is safe to share
 between threads.
 """
 
-from offchain.chain.connection import Chain, Contract, connect
-from offchain.chain.receipts import Address, Event, Receipt
+from moot.offchain.chain.connection import Chain, Contract, connect
+from moot.offchain.chain.receipts import Address, Event, Receipt
 
 __all__ = ["Address", "Chain", "Contract", "Event", "Receipt", "connect"]

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NoReturn, cast
 
-from offchain.chain.receipts import Address, Log
-from offchain.chain.transports import Question, Transport
-from offchain.commitments.keccak import keccak256
-from offchain.errors import ChainUnavailable
+from moot.offchain.chain.receipts import Address, Log
+from moot.offchain.chain.transports import Question, Transport
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.errors import ChainUnavailable
 
 BLOCK_BITS = 40
 """Bits of a block's number, as the referee keeps it."""

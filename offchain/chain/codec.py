@@ -9,8 +9,8 @@ from eth_abi.exceptions import DecodingError, EncodingError
 from eth_utils.abi import collapse_if_tuple
 from eth_utils.crypto import keccak
 
-from offchain.chain.receipts import Event, Log
-from offchain.errors import BadCall, UsageError
+from moot.offchain.chain.receipts import Event, Log
+from moot.offchain.errors import BadCall, UsageError
 
 CONSTRUCTOR = "constructor"
 

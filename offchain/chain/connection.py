@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from offchain.chain.gas import split_gas
-from offchain.chain.node import Node
-from offchain.chain.receipts import (
+from moot.offchain.chain.gas import split_gas
+from moot.offchain.chain.node import Node
+from moot.offchain.chain.receipts import (
     GAS_LIMIT,
     Address,
     Event,
@@ -14,11 +14,11 @@ from offchain.chain.receipts import (
     Receipt,
     Transaction,
 )
-from offchain.errors import BadCall, ChainError, ChainIdChanged, UsageError
+from moot.offchain.errors import BadCall, ChainError, ChainIdChanged, UsageError
 
 if TYPE_CHECKING:
-    from contracts.compiler import Artifact
-    from offchain.chain.codec import Codec
+    from moot.contracts.compiler import Artifact
+    from moot.offchain.chain.codec import Codec
 
 TESTER = "tester"
 DEFAULT_ACCOUNTS = 32
@@ -45,10 +45,10 @@ def connect(
     """
     # Each brings a library that is slow to import, and that the other has no need of.
     if url in {None, TESTER}:
-        from offchain.chain.tester import Tester  # noqa: PLC0415
+        from moot.offchain.chain.tester import Tester  # noqa: PLC0415
 
         return Chain(Tester(accounts), chain_id)
-    from offchain.chain.jsonrpc import JsonRpc  # noqa: PLC0415
+    from moot.offchain.chain.jsonrpc import JsonRpc  # noqa: PLC0415
 
     return Chain(JsonRpc(str(url), patience_seconds), chain_id)
 
@@ -117,7 +117,7 @@ class Chain:
             BadCall: the arguments do not fit the constructor.
             ChainError: as `Contract.transact`.
         """
-        from offchain.chain.codec import CONSTRUCTOR, Codec  # noqa: PLC0415 - imports eth_abi
+        from moot.offchain.chain.codec import CONSTRUCTOR, Codec  # noqa: PLC0415 - imports eth_abi
 
         codec = Codec(artifact.abi)
         data = artifact.bytecode + codec.encode_constructor(args)
@@ -131,7 +131,7 @@ class Chain:
 
     def at(self, artifact: "Artifact", address: Address) -> "Contract":
         """Return the contract that stands at an address already, or raise UsageError."""
-        from offchain.chain.codec import Codec  # noqa: PLC0415 - imports eth_abi
+        from moot.offchain.chain.codec import Codec  # noqa: PLC0415 - imports eth_abi
 
         if not self.node.get_code(address):
             raise UsageError(f"no contract at {address}; check the address and the chain")

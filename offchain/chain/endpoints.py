@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from offchain.chain.answers import CheckedTransport
-from offchain.chain.transports import REFUSED, HttpTransport, Question, open_transport
-from offchain.errors import ChainError, ChainIdChanged, ChainUnavailable
+from moot.offchain.chain.answers import CheckedTransport
+from moot.offchain.chain.transports import REFUSED, HttpTransport, Question, open_transport
+from moot.offchain.errors import ChainError, ChainIdChanged, ChainUnavailable
 
 ENDPOINT_TIMEOUT_S = 5.0
 """How long one of several nodes may take to answer."""

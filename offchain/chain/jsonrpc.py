@@ -8,18 +8,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from offchain.chain.answers import CheckedTransport, clean, parse_address, parse_data, parse_log
-from offchain.chain.endpoints import Endpoints
-from offchain.chain.receipts import Address, Log, Mined, Past, Transaction
-from offchain.chain.reverts import (
+from moot.offchain.chain.answers import (
+    CheckedTransport,
+    clean,
+    parse_address,
+    parse_data,
+    parse_log,
+)
+from moot.offchain.chain.endpoints import Endpoints
+from moot.offchain.chain.receipts import Address, Log, Mined, Past, Transaction
+from moot.offchain.chain.reverts import (
     NO_REASON,
     OUT_OF_GAS,
     decode_revert,
     is_failure_of_contract,
     parse_failure,
 )
-from offchain.chain.transports import Question, Transport, open_transport
-from offchain.errors import (
+from moot.offchain.chain.transports import Question, Transport, open_transport
+from moot.offchain.errors import (
     ChainError,
     ChainUnavailable,
     NodeError,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from offchain.chain.receipts import Address, Log, Mined, Past, Transaction
-from offchain.errors import ChainError, ChainUnavailable
+from moot.offchain.chain.receipts import Address, Log, Mined, Past, Transaction
+from moot.offchain.errors import ChainError, ChainUnavailable
 
 CALL_GAS_LIMIT = 30_000_000
 """The gas that a view may use, for which nobody pays."""
@@ -13,7 +13,7 @@ CALL_GAS_LIMIT = 30_000_000
 class Node(Protocol):
     """A chain, and the accounts on it that we may use.
 
-    Every method raises only errors of `offchain.errors`; each may raise ChainUnavailable.
+    Every method raises only errors of `moot.offchain.errors`; each may raise ChainUnavailable.
     """
 
     def get_chain_id(self) -> int:

@@ -83,7 +83,7 @@ class Receipt:
     """A call that a contract accepted, and what it cost.
 
     Gas is in gas, `effective_gas_price` in wei per gas. 21,000 + `gas_calldata` +
-    `gas_execution` is `gas_used`; `offchain.chain.gas` says how the two parts are told apart.
+    `gas_execution` is `gas_used`; `moot.offchain.chain.gas` says how the two parts are told apart.
     `call` is the function's name, `constructor` for a deployment. `events` holds those of the
     called contract only.
     """

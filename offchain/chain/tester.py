@@ -19,10 +19,10 @@ from eth_typing import Address as RawAddress
 from eth_typing import BlockNumber
 from eth_utils.exceptions import ValidationError
 
-from offchain.chain.node import CALL_GAS_LIMIT
-from offchain.chain.receipts import Address, Log, Mined, Past, Transaction
-from offchain.chain.reverts import INVALID_INSTRUCTION, OUT_OF_GAS, decode_revert
-from offchain.errors import ChainError, ChainUnavailable, Reverted, TransactionRefused
+from moot.offchain.chain.node import CALL_GAS_LIMIT
+from moot.offchain.chain.receipts import Address, Log, Mined, Past, Transaction
+from moot.offchain.chain.reverts import INVALID_INSTRUCTION, OUT_OF_GAS, decode_revert
+from moot.offchain.errors import ChainError, ChainUnavailable, Reverted, TransactionRefused
 
 GENESIS_TIME_S = 1_700_000_000
 BLOCK_TIME_S = 12

@@ -20,7 +20,7 @@ from eth.vm.forks.prague import PragueVM
 from eth.vm.forks.prague.computation import PragueComputation
 from eth.vm.forks.prague.state import PragueState
 
-from offchain.chain.tester import Tester
+from moot.offchain.chain.tester import Tester
 
 Operation = Callable[[ComputationAPI], Any]
 

@@ -17,8 +17,8 @@ import requests
 import websockets
 import websockets.sync.client
 
-from offchain.bounded_json import decode
-from offchain.errors import ChainUnavailable, UsageError
+from moot.offchain.bounded_json import decode
+from moot.offchain.errors import ChainUnavailable, UsageError
 
 ANSWER_TIMEOUT_S = 30.0
 MOST_ANSWER_BYTES = 64 * 2**20

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 import numpy as np
 from eth_hash.auto import keccak
 
-from offchain.commitments.keccak_blocks import (
+from moot.offchain.commitments.keccak_blocks import (
     BLOCK_CHUNKS,
     SUBTREE_LEVELS,
     Leaves,
     hash_blocks,
     hash_top,
 )
-from offchain.commitments.keccak_lanes import DIGEST_BYTES, Bytes
-from offchain.native import buffers
+from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES, Bytes
+from moot.offchain.native import buffers
 
 
 def keccak256(message: bytes) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 
-from offchain.commitments.keccak_lanes import (
+from moot.offchain.commitments.keccak_lanes import (
     DIGEST_BYTES,
     LANES,
     RATE_BYTES,
@@ -19,12 +19,12 @@ from offchain.commitments.keccak_lanes import (
     hash_lanes,
     make_masks,
 )
-from offchain.native import vectors
-from offchain.native.buffers import get_address
-from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.native.threads import get_threads, share_call
-from offchain.native.vectors import BYTE, CACHE_LINE_BYTES, WORD, fill_lines
-from offchain.native.words import load_word
+from moot.offchain.native import vectors
+from moot.offchain.native.buffers import get_address
+from moot.offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from moot.offchain.native.threads import get_threads, share_call
+from moot.offchain.native.vectors import BYTE, CACHE_LINE_BYTES, WORD, fill_lines
+from moot.offchain.native.words import load_word
 
 SUBTREE_LEVELS = 10
 """Levels of a tree that are hashed without leaving the cache."""

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.native import vectors
-from offchain.native.compiled import emitted
-from offchain.native.machine import VECTOR_BITS, get_features
-from offchain.native.vectors import WORD
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted
+from moot.offchain.native.machine import VECTOR_BITS, get_features
+from moot.offchain.native.vectors import WORD
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]

@@ -7,9 +7,9 @@ a proof of any one leaf, knows of each node beside the path whether what it has 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, Tree, get_height, get_width, hash_node
-from offchain.errors import CommitmentError
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, Tree, get_height, get_width, hash_node
+from moot.offchain.errors import CommitmentError
 
 
 class Nodes(Protocol):

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.arithmetic import bfloat16
-from offchain.arithmetic.functions import CANONICAL_NAN, DType
-from offchain.commitments.keccak import hash_chunks, hash_subtrees, hash_up, keccak256
-from offchain.commitments.keccak_blocks import SUBTREE_LEVELS, Leaves, may_have_nan
-from offchain.commitments.keccak_lanes import DIGEST_BYTES
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tree import Digest, Tree, hash_root
+from moot.offchain.arithmetic import bfloat16
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType
+from moot.offchain.commitments.keccak import hash_chunks, hash_subtrees, hash_up, keccak256
+from moot.offchain.commitments.keccak_blocks import SUBTREE_LEVELS, Leaves, may_have_nan
+from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tree import Digest, Tree, hash_root
 
 Array = NDArray[np.generic]
 """A tensor's elements: float32, int64, int32, bool, or uint16, which holds bfloat16 patterns."""

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.commitments.keccak import hash_pairs, keccak256
-from offchain.commitments.tags import Tag
-from offchain.errors import CommitmentError
+from moot.offchain.commitments.keccak import hash_pairs, keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.errors import CommitmentError
 
 Digest = bytes
 """Thirty-two bytes of keccak-256."""

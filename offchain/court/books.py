@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from contracts.model.checks import find_claim, get_member, is_rival, put_claim
-from contracts.model.ledger import close_job, end_match
-from contracts.model.types import Address, Claim, Event, Job, Member, Pair, Position, Store
-from contracts.model.words import hash_position, hash_top
-from contracts.reasons import Outcome, Standing, Status
-from offchain.commitments.tree import Digest
-from offchain.disputes.board import get_pair
+from moot.contracts.model.checks import find_claim, get_member, is_rival, put_claim
+from moot.contracts.model.ledger import close_job, end_match
+from moot.contracts.model.types import Address, Claim, Event, Job, Member, Pair, Position, Store
+from moot.contracts.model.words import hash_position, hash_top
+from moot.contracts.reasons import Outcome, Standing, Status
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.board import get_pair
 
 
 @dataclass

@@ -4,19 +4,19 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Self
 
-from contracts.compiler import compile_contract
-from contracts.deployment import bind_referee
-from contracts.model.abi import CALLED_THROUGH, EventReader, unpack_job
-from contracts.model.types import Event
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.chain import Address, Chain, Contract
-from offchain.chain import Event as ChainEvent
-from offchain.chain.receipts import Log, Past
-from offchain.court.entries import Entry, read_encoding, read_leaf
-from offchain.disputes.chain_log import ChainLog
-from offchain.disputes.referee_code import compare_codes
-from offchain.errors import BadCall, UsageError
+from moot.contracts.compiler import compile_contract
+from moot.contracts.deployment import bind_referee
+from moot.contracts.model.abi import CALLED_THROUGH, EventReader, unpack_job
+from moot.contracts.model.types import Event
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.chain import Address, Chain, Contract
+from moot.offchain.chain import Event as ChainEvent
+from moot.offchain.chain.receipts import Log, Past
+from moot.offchain.court.entries import Entry, read_encoding, read_leaf
+from moot.offchain.disputes.chain_log import ChainLog
+from moot.offchain.disputes.referee_code import compare_codes
+from moot.offchain.errors import BadCall, UsageError
 
 
 class ChainCourt:

@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 
-from contracts.model.checks import get_member
-from contracts.model.types import Address, Claim, Pair
-from contracts.reasons import Phase, Standing
-from offchain.commitments.tree import Digest
-from offchain.court import record
-from offchain.court.books import Books
-from offchain.court.numbers import Numbers
-from offchain.court.steps import get_mover
-from offchain.disputes.board import Board
-from offchain.programs.graph import Kind, Node
+from moot.contracts.model.checks import get_member
+from moot.contracts.model.types import Address, Claim, Pair
+from moot.contracts.reasons import Phase, Standing
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.court import record
+from moot.offchain.court.books import Books
+from moot.offchain.court.numbers import Numbers
+from moot.offchain.court.steps import get_mover
+from moot.offchain.disputes.board import Board
+from moot.offchain.programs.graph import Kind, Node
 
 _AT_ELEMENT = frozenset({Phase.FOLD, Phase.LEAF})
 _AT_OPERATOR = _AT_ELEMENT | {Phase.TENSOR, Phase.CHUNK}

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from contracts.model.types import Terms
-from offchain.programs.graph import Program
+from moot.contracts.model.types import Terms
+from moot.offchain.programs.graph import Program
 
 Names = Callable[[Terms], Sequence[str]]
 """(the terms of a job) -> the names of its program's operators, none if nobody knows them."""

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.model.leaf import Evidence, open_element
-from contracts.model.types import ZERO, Facts, Terms
-from contracts.model.verdicts import get_context
-from contracts.reasons import Revert
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import sums
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tree import Digest
-from offchain.court.record import Scalar, Value
-from offchain.disputes.openings import get_arguments
-from offchain.errors import ProgramError
-from offchain.programs.decoding import decode_node
-from offchain.programs.graph import Kind, Node, Operand
-from offchain.programs.semantics import (
+from moot.contracts.model.leaf import Evidence, open_element
+from moot.contracts.model.types import ZERO, Facts, Terms
+from moot.contracts.model.verdicts import get_context
+from moot.contracts.reasons import Revert
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import sums
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.court.record import Scalar, Value
+from moot.offchain.disputes.openings import get_arguments
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs.decoding import decode_node
+from moot.offchain.programs.graph import Kind, Node, Operand
+from moot.offchain.programs.semantics import (
     Fetch,
     compute_initial,
     compute_step,

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contracts.model.types import Terms
-from offchain.court.names import list_names
-from offchain.datastore.store import DataStore
-from offchain.errors import CommitmentError, ProgramError, StoreError
-from offchain.providers.publication import get_program
+from moot.contracts.model.types import Terms
+from moot.offchain.court.names import list_names
+from moot.offchain.datastore.store import DataStore
+from moot.offchain.errors import CommitmentError, ProgramError, StoreError
+from moot.offchain.providers.publication import get_program
 
 
 @dataclass(frozen=True, slots=True)

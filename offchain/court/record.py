@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 FORMAT: Literal["moot court record"] = "moot court record"
 VERSION: Literal[1] = 1

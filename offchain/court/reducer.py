@@ -6,14 +6,14 @@ It asks nobody: the same entries make the same frames, wherever they come from.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from contracts.model.types import Address, Event, Pair, Position, Store, start_facts
-from contracts.reasons import Ending, Outcome, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.commitments.tree import Digest
-from offchain.court import record
-from offchain.court.books import Books
-from offchain.court.entries import Entry
-from offchain.court.forms import (
+from moot.contracts.model.types import Address, Event, Pair, Position, Store, start_facts
+from moot.contracts.reasons import Ending, Outcome, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.court import record
+from moot.offchain.court.books import Books
+from moot.offchain.court.entries import Entry
+from moot.offchain.court.forms import (
     Course,
     show_account,
     show_claim,
@@ -23,11 +23,11 @@ from offchain.court.forms import (
     show_match,
     show_member,
 )
-from offchain.court.names import Names
-from offchain.court.numbers import Numbers, read_operator, read_scalar
-from offchain.court.steps import Shown, read_opening, read_pick
-from offchain.court.wording import Teller
-from offchain.disputes.board import Board, get_pair, read_move
+from moot.offchain.court.names import Names
+from moot.offchain.court.numbers import Numbers, read_operator, read_scalar
+from moot.offchain.court.steps import Shown, read_opening, read_pick
+from moot.offchain.court.wording import Teller
+from moot.offchain.disputes.board import Board, get_pair, read_move
 
 _BY_EVENT = {
     "JobOpened": "open_job",

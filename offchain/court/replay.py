@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from contracts.deployment import bind_referee
-from contracts.model.types import Terms
-from offchain.chain import Address
-from offchain.court.chain_court import ChainCourt
-from offchain.court.names import list_names
-from offchain.court.record import Court, Record, make_record
-from offchain.court.reducer import Reducer
+from moot.contracts.deployment import bind_referee
+from moot.contracts.model.types import Terms
+from moot.offchain.chain import Address
+from moot.offchain.court.chain_court import ChainCourt
+from moot.offchain.court.names import list_names
+from moot.offchain.court.record import Court, Record, make_record
+from moot.offchain.court.reducer import Reducer
 
 if TYPE_CHECKING:
-    from offchain.disputes.session import Session
+    from moot.offchain.disputes.session import Session
 
 
 def record_session(session: "Session") -> Record:

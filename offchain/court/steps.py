@@ -8,14 +8,14 @@ the state), a chunk, a slot of the state; of a chunk an element, of a fold a ste
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from contracts.model.descent import BOTH, NODE_TAGS
-from contracts.model.types import Facts, Position
-from contracts.model.verdicts import get_boundary, get_segments
-from contracts.reasons import Phase
-from offchain.commitments.tags import CHUNK_BYTES
-from offchain.commitments.tree import get_block
-from offchain.court.record import Opening, Pick, Side, Value
-from offchain.disputes.board import Board
+from moot.contracts.model.descent import BOTH, NODE_TAGS
+from moot.contracts.model.types import Facts, Position
+from moot.contracts.model.verdicts import get_boundary, get_segments
+from moot.contracts.reasons import Phase
+from moot.offchain.commitments.tags import CHUNK_BYTES
+from moot.offchain.commitments.tree import get_block
+from moot.offchain.court.record import Opening, Pick, Side, Value
+from moot.offchain.disputes.board import Board
 
 Name = Callable[[int], str]
 """(the index of an operator) -> its name, empty if nobody knows it."""

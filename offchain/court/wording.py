@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from contracts.model.types import Event, Facts, Position
-from contracts.model.words import announce
-from contracts.reasons import Ending, Phase
+from moot.contracts.model.types import Event, Facts, Position
+from moot.contracts.model.words import announce
+from moot.contracts.reasons import Ending, Phase
 
 NameOperator = Callable[[int, int], str]
 """(a job, the index of an operator of its program) -> its name and kind, empty if unknown."""

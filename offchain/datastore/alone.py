@@ -2,7 +2,7 @@
 
 The threads of a server that is within a party take the party's one lock of Python in turn, so that
 a few dozen clients, who ask for nothing but what there is not, make it a hundred times slower.
-`python -m offchain.datastore.alone FOLDER HOST PORT` says where it serves in a line of JSON, and
+`python -m moot.offchain.datastore.alone FOLDER HOST PORT` says where it serves in a line of JSON, and
 ends with its input: it never outlives whoever has begun it.
 """
 
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from offchain.children import end_by_input
-from offchain.datastore.server import Server
-from offchain.errors import StoreError
+from moot.offchain.children import end_by_input
+from moot.offchain.datastore.server import Server
+from moot.offchain.errors import StoreError
 
 NICENESS = 10
 """Whoever serves leaves the processor to whoever has a clock."""
@@ -65,7 +65,7 @@ class ServerProcess:
     def _start(self) -> None:
         where = (str(self._path), self._host, str(self._port))
         self._process = process = subprocess.Popen(  # noqa: S603 - our own
-            [sys.executable, "-m", "offchain.datastore.alone", *where],
+            [sys.executable, "-m", "moot.offchain.datastore.alone", *where],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

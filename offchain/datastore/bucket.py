@@ -14,9 +14,9 @@ from typing import Any
 
 from fsspec.asyn import sync
 
-from offchain.datastore.places import Elsewhere, Part, Stream, flatten
-from offchain.datastore.web import LEAST_BYTES_PER_S, PATIENCE_S, never
-from offchain.errors import NotInStore, StoreError, StoreUnavailable, WrongContent
+from moot.offchain.datastore.places import Elsewhere, Part, Stream, flatten
+from moot.offchain.datastore.web import LEAST_BYTES_PER_S, PATIENCE_S, never
+from moot.offchain.errors import NotInStore, StoreError, StoreUnavailable, WrongContent
 
 
 class Bucket(Elsewhere):

@@ -14,9 +14,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.arithmetic.functions import DType
-from offchain.bounded_json import decode
-from offchain.commitments.tensors import (
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.bounded_json import decode
+from moot.offchain.commitments.tensors import (
     NUMPY_TYPES,
     SUBTREE_BYTES,
     Array,
@@ -28,13 +28,13 @@ from offchain.commitments.tensors import (
     hash_bytes,
     is_canonical,
 )
-from offchain.commitments.tree import Digest
-from offchain.datastore.disk import Disk, unreadable
-from offchain.datastore.fetch import take
-from offchain.datastore.objects import TENSORS, TensorShape, name_object, read_prefix
-from offchain.datastore.orders import Rows
-from offchain.errors import CommitmentError, StoreError, UsageError
-from offchain.programs.limits import MAX_RANK
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.disk import Disk, unreadable
+from moot.offchain.datastore.fetch import take
+from moot.offchain.datastore.objects import TENSORS, TensorShape, name_object, read_prefix
+from moot.offchain.datastore.orders import Rows
+from moot.offchain.errors import CommitmentError, StoreError, UsageError
+from moot.offchain.programs.limits import MAX_RANK
 
 _TYPES = {
     "F32": DType.FLOAT32,

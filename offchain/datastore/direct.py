@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from offchain.datastore.places import Part
+from moot.offchain.datastore.places import Part
 
 _BLOCK_BYTES = 1 << 21
 """What is written at once; smaller files go through the cache."""

@@ -20,11 +20,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from offchain.datastore.direct import Pace, write_all, write_directly
-from offchain.datastore.names import KINDS, OBJECT_NAME, PRIVATE
-from offchain.datastore.places import FileStream, Part, Stream
-from offchain.errors import NotInStore, StoreError
-from offchain.files import flush_file, make_folder, replacing
+from moot.offchain.datastore.direct import Pace, write_all, write_directly
+from moot.offchain.datastore.names import KINDS, OBJECT_NAME, PRIVATE
+from moot.offchain.datastore.places import FileStream, Part, Stream
+from moot.offchain.errors import NotInStore, StoreError
+from moot.offchain.files import flush_file, make_folder, replacing
 
 ASIDE, PARTIAL = "aside", "partial"
 _PIECE_BYTES = 1 << 20

@@ -16,18 +16,18 @@ from threading import Condition, Event, Lock, get_ident
 
 import numpy as np
 
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.tensors import (
     SUBTREE_BYTES,
     TensorCommitment,
     hash_bytes,
     is_canonical,
 )
-from offchain.commitments.tree import Digest
-from offchain.datastore.disk import Disk, Partial
-from offchain.datastore.objects import TENSORS, TensorShape, name_object, read_prefix
-from offchain.datastore.places import Place, Stream
-from offchain.errors import CommitmentError, StoreUnavailable, WrongContent
-from offchain.native.threads import get_threads
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.disk import Disk, Partial
+from moot.offchain.datastore.objects import TENSORS, TensorShape, name_object, read_prefix
+from moot.offchain.datastore.places import Place, Stream
+from moot.offchain.errors import CommitmentError, StoreUnavailable, WrongContent
+from moot.offchain.native.threads import get_threads
 
 _SUBTREES = 4
 _PIECE_BYTES = _SUBTREES * SUBTREE_BYTES

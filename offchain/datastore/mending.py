@@ -17,11 +17,11 @@ from io import BytesIO
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.commitments.keccak import hash_chunks
-from offchain.commitments.keccak_blocks import SUBTREE_LEVELS
-from offchain.commitments.known import KnownNodes
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.keccak import hash_chunks
+from moot.offchain.commitments.keccak_blocks import SUBTREE_LEVELS
+from moot.offchain.commitments.known import KnownNodes
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import (
     SUBTREE_BYTES,
     TensorCommitment,
     hash_bytes,
@@ -29,10 +29,10 @@ from offchain.commitments.tensors import (
     hash_tensor,
     is_canonical,
 )
-from offchain.commitments.tree import Digest, Tree
-from offchain.datastore.disk import Disk, Partial
-from offchain.datastore.fetch import take
-from offchain.datastore.objects import (
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.datastore.disk import Disk, Partial
+from moot.offchain.datastore.fetch import take
+from moot.offchain.datastore.objects import (
     TENSORS,
     TensorShape,
     decode_header,
@@ -40,8 +40,8 @@ from offchain.datastore.objects import (
     name_object,
     read_prefix,
 )
-from offchain.datastore.places import Place, Stream
-from offchain.errors import CommitmentError, StoreUnavailable, WrongContent
+from moot.offchain.datastore.places import Place, Stream
+from moot.offchain.errors import CommitmentError, StoreUnavailable, WrongContent
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from math import prod
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
-from offchain.commitments.keccak_lanes import DIGEST_BYTES
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import (
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import (
     SUBTREE_BYTES,
     TensorCommitment,
     compute_data_root,
@@ -33,10 +33,10 @@ from offchain.commitments.tensors import (
     compute_state_root,
     get_chunk_count,
 )
-from offchain.commitments.tree import Digest, hash_root
-from offchain.datastore.names import KINDS
-from offchain.errors import CommitmentError
-from offchain.programs.limits import MAX_RANK
+from moot.offchain.commitments.tree import Digest, hash_root
+from moot.offchain.datastore.names import KINDS
+from moot.offchain.errors import CommitmentError
+from moot.offchain.programs.limits import MAX_RANK
 
 TENSORS, STATES, BATCHES, HISTORIES, DATASETS, RULES, PROGRAMS, LOGS, EVIDENCE = KINDS
 

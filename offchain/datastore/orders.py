@@ -16,10 +16,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.arithmetic.permutation import MAX_ROWS, MIXING_ROUNDS, get_side
-from offchain.arithmetic.philox import Block, philox
-from offchain.errors import CommitmentError
-from offchain.programs.decoding import Reader
+from moot.offchain.arithmetic.permutation import MAX_ROWS, MIXING_ROUNDS, get_side
+from moot.offchain.arithmetic.philox import Block, philox
+from moot.offchain.errors import CommitmentError
+from moot.offchain.programs.decoding import Reader
 
 MAX_LISTED = 1 << 23
 """Rows that an order lists at most: 64 MiB."""

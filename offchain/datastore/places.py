@@ -7,8 +7,8 @@ from typing import BinaryIO, Protocol
 import fsspec
 from fsspec.utils import get_protocol
 
-from offchain.datastore.names import KINDS, OBJECT_NAME
-from offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError
+from moot.offchain.datastore.names import KINDS, OBJECT_NAME
+from moot.offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError
 
 Part = bytes | memoryview
 """A piece of an object's bytes."""

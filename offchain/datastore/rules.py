@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from offchain.commitments.keccak_lanes import DIGEST_BYTES
-from offchain.commitments.tree import Digest
-from offchain.datastore.objects import TensorShape
-from offchain.datastore.orders import MAX_LISTED, Order, encode_order, read_order
-from offchain.errors import CommitmentError, ProgramError
-from offchain.programs.decoding import Reader
-from offchain.programs.graph import Slot
-from offchain.programs.limits import MAX_RANK, MAX_SLOTS, MAX_STEPS, MAX_TENSOR_BYTES
+from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.objects import TensorShape
+from moot.offchain.datastore.orders import MAX_LISTED, Order, encode_order, read_order
+from moot.offchain.errors import CommitmentError, ProgramError
+from moot.offchain.programs.decoding import Reader
+from moot.offchain.programs.graph import Slot
+from moot.offchain.programs.limits import MAX_RANK, MAX_SLOTS, MAX_STEPS, MAX_TENSOR_BYTES
 
 FIRST_LINE = b"moot rule 1\n"
 _TAKE = struct.Struct(">IBQQ")

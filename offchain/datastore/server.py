@@ -15,9 +15,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO
 
-from offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
-from offchain.datastore.names import KINDS, OBJECT_NAME, PRIVATE
-from offchain.errors import StoreError
+from moot.offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
+from moot.offchain.datastore.names import KINDS, OBJECT_NAME, PRIVATE
+from moot.offchain.errors import StoreError
 
 _RANGE = re.compile(r"bytes=([0-9]{1,19})?-([0-9]{1,19})?")
 

@@ -8,8 +8,8 @@ import numpy as np
 from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
 
-from offchain.commitments.keccak_lanes import DIGEST_BYTES
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
+from moot.offchain.commitments.tensors import (
     NUMPY_TYPES,
     Array,
     TensorCommitment,
@@ -20,12 +20,12 @@ from offchain.commitments.tensors import (
     encode_header,
     hash_bytes,
 )
-from offchain.commitments.tree import Digest
-from offchain.datastore.bucket import Bucket
-from offchain.datastore.columns import Column, StoredColumn, open_stored
-from offchain.datastore.disk import Disk
-from offchain.datastore.fetch import fetch_small, fetch_tensors, take, verify_tensor
-from offchain.datastore.objects import (
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.bucket import Bucket
+from moot.offchain.datastore.columns import Column, StoredColumn, open_stored
+from moot.offchain.datastore.disk import Disk
+from moot.offchain.datastore.fetch import fetch_small, fetch_tensors, take, verify_tensor
+from moot.offchain.datastore.objects import (
     DATASETS,
     HASH_ROOTS,
     PROGRAMS,
@@ -37,9 +37,9 @@ from offchain.datastore.objects import (
     read_prefix,
     split_roots,
 )
-from offchain.datastore.places import Elsewhere, Part, Place, is_local
-from offchain.datastore.web import PATIENCE_S, Web, never
-from offchain.errors import (
+from moot.offchain.datastore.places import Elsewhere, Part, Place, is_local
+from moot.offchain.datastore.web import PATIENCE_S, Web, never
+from moot.offchain.errors import (
     CommitmentError,
     DamagedFile,
     NotInStore,
@@ -48,11 +48,11 @@ from offchain.errors import (
     StoreUnavailable,
     WrongContent,
 )
-from offchain.programs.decoding import decode_program
-from offchain.programs.encoding import encode_program
-from offchain.programs.graph import Program, Slot
-from offchain.programs.limits import MAX_NODE_BYTES, MAX_SLOTS, MAX_TEXT_BYTES
-from offchain.programs.roots import ProgramTree
+from moot.offchain.programs.decoding import decode_program
+from moot.offchain.programs.encoding import encode_program
+from moot.offchain.programs.graph import Program, Slot
+from moot.offchain.programs.limits import MAX_NODE_BYTES, MAX_SLOTS, MAX_TEXT_BYTES
+from moot.offchain.programs.roots import ProgramTree
 
 _THREADS = 2
 """The threads that write or read a state: one waits for the disk, the other is in memory."""

@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from threading import Lock, Timer
 from urllib.parse import quote, urlsplit
 
-from offchain.datastore.places import Part, Stream
-from offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
+from moot.offchain.datastore.places import Part, Stream
+from moot.offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
 
 PATIENCE_S = 30.0
 """Seconds that a server may take until an answer begins, and from one piece to the next."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from contracts.model.types import Job
-from contracts.reasons import Status
-from offchain.disputes.game import Game, Played
-from offchain.disputes.stages import STAGE_ORDER
+from moot.contracts.model.types import Job
+from moot.contracts.reasons import Status
+from moot.offchain.disputes.game import Game, Played
+from moot.offchain.disputes.stages import STAGE_ORDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from contracts.model.types import ZERO, Address, Job
-from contracts.reasons import Outcome, Phase, Standing
-from offchain.commitments.tree import Digest
-from offchain.disputes.board import Board
-from offchain.disputes.pairing import choose_pairs
-from offchain.disputes.players import find_move
-from offchain.disputes.referee import Call
-from offchain.disputes.tournament import Tournament
-from offchain.errors import VerifierError
-from offchain.providers.testimony import Testimony
+from moot.contracts.model.types import ZERO, Address, Job
+from moot.contracts.reasons import Outcome, Phase, Standing
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.pairing import choose_pairs
+from moot.offchain.disputes.players import find_move
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.errors import VerifierError
+from moot.offchain.providers.testimony import Testimony
 
 
 class View(Protocol):

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Self
 
-from contracts.model.types import Address, Job
-from contracts.model.words import hash_job
-from contracts.reasons import Standing, Status
-from offchain.commitments.tree import Digest
-from offchain.disputes.crowds import count_calls
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Answer, Call, Outcome, Referee
-from offchain.disputes.tournament import Tournament
+from moot.contracts.model.types import Address, Job
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.crowds import count_calls
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Answer, Call, Outcome, Referee
+from moot.offchain.disputes.tournament import Tournament
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from contracts.model.answers import ANSWERS_A_BLOCK, Demand, Promise, Subject
-from contracts.model.types import ZERO, Address, Job, Terms
-from contracts.reasons import DemandStatus, Part, PromiseStatus
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array, TensorTree
-from offchain.commitments.tree import Digest, Tree
-from offchain.disputes.gas import MOST_GAS
-from offchain.disputes.players import Move
-from offchain.disputes.referee import Call
-from offchain.providers.task import Task
+from moot.contracts.model.answers import ANSWERS_A_BLOCK, Demand, Promise, Subject
+from moot.contracts.model.types import ZERO, Address, Job, Terms
+from moot.contracts.reasons import DemandStatus, Part, PromiseStatus
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import Array, TensorTree
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.disputes.gas import MOST_GAS
+from moot.offchain.disputes.players import Move
+from moot.offchain.disputes.referee import Call
+from moot.offchain.providers.task import Task
 
 DEMAND_GAS = MOST_GAS["demand"]
 """The most gas of a demand."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from contracts.model.types import Event, Facts, Pair, Position
-from contracts.reasons import Phase
-from offchain.commitments.tree import Digest
+from moot.contracts.model.types import Event, Facts, Pair, Position
+from moot.contracts.reasons import Phase
+from moot.offchain.commitments.tree import Digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from offchain.chain import Chain
-from offchain.commitments.tree import Digest
+from moot.offchain.chain import Chain
+from moot.offchain.commitments.tree import Digest
 
 Item = TypeVar("Item")
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from contracts.compiler import compile_contract
-from contracts.deployment import deploy_referee
-from contracts.model.abi import (
+from moot.contracts.compiler import compile_contract
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.abi import (
     CALLED_THROUGH,
     EventReader,
     get_key,
@@ -16,19 +16,19 @@ from contracts.model.abi import (
     unpack_job,
     unpack_member,
 )
-from contracts.model.types import Address, Claim, Event, Job, Member, Pair
-from contracts.model.words import hash_commitment, hash_pair
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Address as ChainAddress
-from offchain.chain import Chain, Contract, connect
-from offchain.chain import Event as ChainEvent
-from offchain.chain.receipts import Transaction
-from offchain.commitments.tree import Digest
-from offchain.disputes.gas import offer_gas
-from offchain.disputes.job_log import JobLog
-from offchain.disputes.referee import Answer, Call, Outcome, open_store
-from offchain.errors import BadCall, ChainError, ChainUnavailable
+from moot.contracts.model.types import Address, Claim, Event, Job, Member, Pair
+from moot.contracts.model.words import hash_commitment, hash_pair
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import Address as ChainAddress
+from moot.offchain.chain import Chain, Contract, connect
+from moot.offchain.chain import Event as ChainEvent
+from moot.offchain.chain.receipts import Transaction
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.gas import offer_gas
+from moot.offchain.disputes.job_log import JobLog
+from moot.offchain.disputes.referee import Answer, Call, Outcome, open_store
+from moot.offchain.errors import BadCall, ChainError, ChainUnavailable
 
 SENSELESS = (BadCall, LookupError, TypeError, ValueError, OverflowError)
 """What reading an answer raises that is none of the referee's code."""

@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from contracts.model.types import NOBODY, Address, Job, Terms
-from contracts.reasons import LeafMode, Status
-from offchain.disputes.crowds import SIDE_MOVES
-from offchain.programs.cost import compute_least_memory, count_bytes
-from offchain.programs.graph import Program
-from offchain.providers.rates import estimate_timing
+from moot.contracts.model.types import NOBODY, Address, Job, Terms
+from moot.contracts.reasons import LeafMode, Status
+from moot.offchain.disputes.crowds import SIDE_MOVES
+from moot.offchain.programs.cost import compute_least_memory, count_bytes
+from moot.offchain.programs.graph import Program
+from moot.offchain.providers.rates import estimate_timing
 
 YEAR_S, HOUR_S = 365 * 86_400, 3_600
 LEAST_S = 1e-9

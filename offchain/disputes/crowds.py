@@ -6,9 +6,9 @@ The derivation is in `docs/protocol.md`, under *Crowds*.
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from contracts.model.types import MAX_BLOCKS
-from offchain.chain.accounts.fees import GWEI, SLOWNESS
-from offchain.disputes.gas import MOST_SIDE_MOVES, MOVE_GAS
+from moot.contracts.model.types import MAX_BLOCKS
+from moot.offchain.chain.accounts.fees import GWEI, SLOWNESS
+from moot.offchain.disputes.gas import MOST_SIDE_MOVES, MOVE_GAS
 
 BLOCK_GAS_SHARE = 2
 """Whoever sends counts on one part in so many of a block's gas: the other side moves, too."""

@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from contracts.model.answers import Demand, Subject
-from contracts.model.delivery import Premium
-from contracts.model.types import Address
-from contracts.reasons import PremiumStatus, PromiseStatus, Status
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array
-from offchain.commitments.tree import Digest, Tree
-from offchain.disputes.availability import (
+from moot.contracts.model.answers import Demand, Subject
+from moot.contracts.model.delivery import Premium
+from moot.contracts.model.types import Address
+from moot.contracts.reasons import PremiumStatus, PromiseStatus, Status
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.disputes.availability import (
     ANSWER_GAS,
     Place,
     Promised,
     list_answers,
     show_tensor,
 )
-from offchain.disputes.players import Move
-from offchain.disputes.referee import Call
+from moot.offchain.disputes.players import Move
+from moot.offchain.disputes.referee import Call
 
 LEAST_ANSWER_BLOCKS = 4
 """Whoever promises needs so many blocks to see a demand and to get its answer into one."""

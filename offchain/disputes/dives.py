@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from contracts.model.types import ZERO, Dive, Position
-from offchain.commitments.tree import Digest, Tree, get_width
+from moot.contracts.model.types import ZERO, Dive, Position
+from moot.offchain.commitments.tree import Digest, Tree, get_width
 
 
 def open_top(tree: Tree) -> Dive:

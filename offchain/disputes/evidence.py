@@ -8,35 +8,35 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from contracts.model.descent import get_before
-from contracts.model.leaf import Context, Place, locate_operand
-from contracts.model.types import Facts, Terms
-from contracts.model.verdicts import get_context
-from contracts.reasons import Outcome
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.logged import LOGGED
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array, commit_tensor, compute_tensor_root, hash_tensor
-from offchain.commitments.tree import Digest, climb, get_height, is_member
-from offchain.datastore.objects import decode_header
-from offchain.disputes.board import Board, get_place
-from offchain.disputes.openings import prove_before, prove_root
-from offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
-from offchain.programs.cost import get_elements
-from offchain.programs.decoding import decode_layout, decode_node
-from offchain.programs.encoding import encode_layout
-from offchain.programs.graph import Node, Operand, Origin
-from offchain.programs.roots import hash_layout
-from offchain.programs.rounding.roots import LogTree, climb_log, get_slot_operand
-from offchain.providers.testimony import Testimony
-from offchain.verifier.bounds import DEFAULT, Bound
-from offchain.verifier.questions import Question
-from offchain.verifier.verifier import rule
+from moot.contracts.model.descent import get_before
+from moot.contracts.model.leaf import Context, Place, locate_operand
+from moot.contracts.model.types import Facts, Terms
+from moot.contracts.model.verdicts import get_context
+from moot.contracts.reasons import Outcome
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import Array, commit_tensor, compute_tensor_root, hash_tensor
+from moot.offchain.commitments.tree import Digest, climb, get_height, is_member
+from moot.offchain.datastore.objects import decode_header
+from moot.offchain.disputes.board import Board, get_place
+from moot.offchain.disputes.openings import prove_before, prove_root
+from moot.offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
+from moot.offchain.programs.cost import get_elements
+from moot.offchain.programs.decoding import decode_layout, decode_node
+from moot.offchain.programs.encoding import encode_layout
+from moot.offchain.programs.graph import Node, Operand, Origin
+from moot.offchain.programs.roots import hash_layout
+from moot.offchain.programs.rounding.roots import LogTree, climb_log, get_slot_operand
+from moot.offchain.providers.testimony import Testimony
+from moot.offchain.verifier.bounds import DEFAULT, Bound
+from moot.offchain.verifier.questions import Question
+from moot.offchain.verifier.verifier import rule
 
 if TYPE_CHECKING:
-    from offchain.disputes.game import Game
+    from moot.offchain.disputes.game import Game
 
 
 @dataclass(frozen=True, slots=True)

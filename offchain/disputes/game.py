@@ -12,20 +12,20 @@ from functools import cached_property
 
 import numpy as np
 
-from contracts.model.types import NOBODY, Address, Event, Terms
-from contracts.reasons import LeafMode, Reason, Standing
-from contracts.reasons import Outcome as Ruling
-from offchain.chain import Receipt
-from offchain.disputes.actors import Caller, Client, Player
-from offchain.disputes.arena import Arena, ChainView, Made
-from offchain.disputes.board import Board
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call, Outcome, Referee
-from offchain.disputes.stages import get_stage
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.disputes.tournament import Ended, Tournament
-from offchain.errors import ChainError, RefereeError, Reverted, TransactionLost
-from offchain.providers.task import Task
+from moot.contracts.model.types import NOBODY, Address, Event, Terms
+from moot.contracts.reasons import LeafMode, Reason, Standing
+from moot.contracts.reasons import Outcome as Ruling
+from moot.offchain.chain import Receipt
+from moot.offchain.disputes.actors import Caller, Client, Player
+from moot.offchain.disputes.arena import Arena, ChainView, Made
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call, Outcome, Referee
+from moot.offchain.disputes.stages import get_stage
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.tournament import Ended, Tournament
+from moot.offchain.errors import ChainError, RefereeError, Reverted, TransactionLost
+from moot.offchain.providers.task import Task
 
 LEFT = frozenset({Standing.REVEALED, Standing.LATE, Standing.PAID})
 """Where a member stands whose claim has not been defeated."""

@@ -6,7 +6,7 @@ The one table of it; a test compares it with `gas-snapshot.txt`.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from offchain.chain.receipts import GAS_LIMIT, Transaction
+from moot.offchain.chain.receipts import GAS_LIMIT, Transaction
 
 MOST_GAS = {
     "open_job": 252_669,

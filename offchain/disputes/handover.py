@@ -15,22 +15,22 @@ proven against the chain; so it does not matter who serves it. All integers are 
 
 from collections.abc import Sequence
 
-from contracts.model.types import Facts, Terms
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.keccak_lanes import DIGEST_BYTES
-from offchain.commitments.tensors import Array
-from offchain.commitments.tree import Digest
-from offchain.datastore.objects import EVIDENCE, TensorShape, decode_header, name_object
-from offchain.datastore.store import DataStore
-from offchain.disputes.evidence import Evidence, LogEvidence, Shown, check, collect
-from offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
-from offchain.programs.cost import compute_operator_cost
-from offchain.programs.decoding import Reader
-from offchain.programs.graph import Node, Slot
-from offchain.programs.limits import MAX_NODE_BYTES, MAX_OPERANDS, MAX_RANK, MAX_TEXT_BYTES
-from offchain.providers.publication import MAX_LOG_BYTES
-from offchain.providers.testimony import Testimony
-from offchain.verifier.bounds import DEFAULT, Bound
+from moot.contracts.model.types import Facts, Terms
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.objects import EVIDENCE, TensorShape, decode_header, name_object
+from moot.offchain.datastore.store import DataStore
+from moot.offchain.disputes.evidence import Evidence, LogEvidence, Shown, check, collect
+from moot.offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
+from moot.offchain.programs.cost import compute_operator_cost
+from moot.offchain.programs.decoding import Reader
+from moot.offchain.programs.graph import Node, Slot
+from moot.offchain.programs.limits import MAX_NODE_BYTES, MAX_OPERANDS, MAX_RANK, MAX_TEXT_BYTES
+from moot.offchain.providers.publication import MAX_LOG_BYTES
+from moot.offchain.providers.testimony import Testimony
+from moot.offchain.verifier.bounds import DEFAULT, Bound
 
 FIRST_LINE = b"moot evidence 1\n"
 

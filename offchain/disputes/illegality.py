@@ -2,14 +2,14 @@
 
 from math import prod
 
-from offchain.commitments.tensors import TensorTree
-from offchain.commitments.tree import Digest
-from offchain.disputes.players import Move
-from offchain.errors import ProgramError
-from offchain.programs.graph import Kind, Node, Operand, Origin, Slot
-from offchain.programs.legality import check_node
-from offchain.programs.limits import MAX_RANK
-from offchain.providers.task import Task
+from moot.offchain.commitments.tensors import TensorTree
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.players import Move
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Slot
+from moot.offchain.programs.legality import check_node
+from moot.offchain.programs.limits import MAX_RANK
+from moot.offchain.providers.task import Task
 
 
 def find_proof(task: Task) -> Move | None:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from contracts.model.leaf import Context, compute_leaf, read_node
-from contracts.model.types import ZERO, Address, Facts, Job
-from contracts.reasons import LeafMode, Revert
-from offchain.arithmetic.logged import LOGGED
-from offchain.chain import Chain
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.disputes.conditions import (
+from moot.contracts.model.leaf import Context, compute_leaf, read_node
+from moot.contracts.model.types import ZERO, Address, Facts, Job
+from moot.contracts.reasons import LeafMode, Revert
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.chain import Chain
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.disputes.conditions import (
     LEAST_S,
     Conditions,
     Finding,
@@ -31,31 +31,31 @@ from offchain.disputes.conditions import (
     count_left,
     has_problem,
 )
-from offchain.disputes.crowds import (
+from moot.offchain.disputes.crowds import (
     Pace,
     calculate_least_clock,
     count_calls,
     count_censored,
     count_lost,
 )
-from offchain.disputes.gas import REVEAL_GAS
-from offchain.disputes.openings import make_leaf
-from offchain.disputes.referee_code import compare_codes
-from offchain.errors import LogError, MootError, ProgramError, WrongComputation
-from offchain.programs.decoding import decode_program
-from offchain.programs.encoding import encode_program
-from offchain.programs.graph import Program, Slot
-from offchain.programs.rounding.entries import encode_log
-from offchain.programs.semantics import finish
-from offchain.providers.audit import Audit
-from offchain.providers.batches import RuledBatches, StoredBatches
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.logs import read_logs
-from offchain.providers.rates import estimate_timing
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
-from offchain.text import clean
+from moot.offchain.disputes.gas import REVEAL_GAS
+from moot.offchain.disputes.openings import make_leaf
+from moot.offchain.disputes.referee_code import compare_codes
+from moot.offchain.errors import LogError, MootError, ProgramError, WrongComputation
+from moot.offchain.programs.decoding import decode_program
+from moot.offchain.programs.encoding import encode_program
+from moot.offchain.programs.graph import Program, Slot
+from moot.offchain.programs.rounding.entries import encode_log
+from moot.offchain.programs.semantics import finish
+from moot.offchain.providers.audit import Audit
+from moot.offchain.providers.batches import RuledBatches, StoredBatches
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.logs import read_logs
+from moot.offchain.providers.rates import estimate_timing
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
+from moot.offchain.text import clean
 
 LOOK_BLOCKS = 2
 """An answer is in the block after the next at the latest, if making it takes no time."""

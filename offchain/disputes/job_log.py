@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 
-from contracts.model.abi import EventReader
-from contracts.model.types import Event
-from contracts.model.words import hash_pair
-from offchain.chain import Chain, Contract
-from offchain.chain import Event as ChainEvent
-from offchain.commitments.tree import Digest
-from offchain.disputes.board import get_pair
-from offchain.disputes.chain_log import ChainLog
+from moot.contracts.model.abi import EventReader
+from moot.contracts.model.types import Event
+from moot.contracts.model.words import hash_pair
+from moot.offchain.chain import Chain, Contract
+from moot.offchain.chain import Event as ChainEvent
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.board import get_pair
+from moot.offchain.disputes.chain_log import ChainLog
 
 KEYS_AT_ONCE = 500
 """For so many matches at once a node is asked; some refuse longer lists."""

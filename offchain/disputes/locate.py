@@ -2,19 +2,19 @@
 
 from dataclasses import dataclass, replace
 
-from contracts.model.types import Facts
-from contracts.reasons import Phase
-from offchain.arithmetic.functions import Function
-from offchain.commitments.tags import CHUNK_BYTES
-from offchain.commitments.tensors import encode_elements, get_chunk_count
-from offchain.disputes.board import get_place
-from offchain.disputes.dives import find_difference, split
-from offchain.disputes.game import Game
-from offchain.disputes.openings import make_leaf
-from offchain.disputes.tournament import Ended
-from offchain.programs.graph import Kind, Origin
-from offchain.programs.semantics import finish
-from offchain.providers.testimony import Testimony
+from moot.contracts.model.types import Facts
+from moot.contracts.reasons import Phase
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.commitments.tags import CHUNK_BYTES
+from moot.offchain.commitments.tensors import encode_elements, get_chunk_count
+from moot.offchain.disputes.board import get_place
+from moot.offchain.disputes.dives import find_difference, split
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.openings import make_leaf
+from moot.offchain.disputes.tournament import Ended
+from moot.offchain.programs.graph import Kind, Origin
+from moot.offchain.programs.semantics import finish
+from moot.offchain.providers.testimony import Testimony
 
 _BEFORE_STEP = frozenset({Phase.HISTORY, Phase.INTERVAL})
 _AT_OPERATOR = frozenset({Phase.TENSOR, Phase.CHUNK, Phase.FOLD, Phase.LEAF, Phase.VERIFIER})

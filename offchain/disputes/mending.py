@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from contracts.model.types import Terms
-from contracts.reasons import Part
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.keccak_lanes import DIGEST_BYTES
-from offchain.commitments.known import KnownNodes, Nodes
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import encode_header
-from offchain.commitments.tree import Digest, Tree, hash_root
-from offchain.datastore.mending import ProvenChunk, mend_tensor
-from offchain.datastore.objects import (
+from moot.contracts.model.types import Terms
+from moot.contracts.reasons import Part
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
+from moot.offchain.commitments.known import KnownNodes, Nodes
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import encode_header
+from moot.offchain.commitments.tree import Digest, Tree, hash_root
+from moot.offchain.datastore.mending import ProvenChunk, mend_tensor
+from moot.offchain.datastore.objects import (
     BATCHES,
     PROGRAMS,
     STATES,
@@ -27,15 +27,15 @@ from offchain.datastore.objects import (
     compute_batches_root,
     name_object,
 )
-from offchain.datastore.store import DataStore, bound_program
-from offchain.disputes.availability import Lack, Place, TensorProof
-from offchain.disputes.shown import Shown, ShownChunk, ShownOperator
-from offchain.errors import CommitmentError, NotInStore, ProgramError, WrongContent
-from offchain.programs.decoding import Draft, decode_layout, decode_program, read_draft
-from offchain.programs.encoding import join_program
-from offchain.programs.graph import Slot
-from offchain.programs.roots import ProgramHeader, ProgramTree, hash_layout
-from offchain.providers.publication import get_program, list_headers, load_batches
+from moot.offchain.datastore.store import DataStore, bound_program
+from moot.offchain.disputes.availability import Lack, Place, TensorProof
+from moot.offchain.disputes.shown import Shown, ShownChunk, ShownOperator
+from moot.offchain.errors import CommitmentError, NotInStore, ProgramError, WrongContent
+from moot.offchain.programs.decoding import Draft, decode_layout, decode_program, read_draft
+from moot.offchain.programs.encoding import join_program
+from moot.offchain.programs.graph import Slot
+from moot.offchain.programs.roots import ProgramHeader, ProgramTree, hash_layout
+from moot.offchain.providers.publication import get_program, list_headers, load_batches
 
 Layout = tuple[Sequence[Slot], Sequence[Slot]]
 """The slots of a program's state, and of a batch."""

@@ -6,7 +6,7 @@ it. What a damaged or foreign file says is at most memory that was touched in va
 
 import hashlib
 
-from offchain.cache import Cache
+from moot.offchain.cache import Cache
 
 _needs = Cache("needs", b"moot memory of a step 1\n", most=256)
 

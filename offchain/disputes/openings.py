@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from contracts.model.types import ZERO, Facts
-from offchain.commitments.tags import CHUNK_BYTES
-from offchain.commitments.tree import Digest, Tree
-from offchain.programs.graph import Kind, Node, Operand, Origin
-from offchain.programs.semantics import (
+from moot.contracts.model.types import ZERO, Facts
+from moot.offchain.commitments.tags import CHUNK_BYTES
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin
+from moot.offchain.programs.semantics import (
     Fetch,
     compute_initial,
     compute_step,
@@ -15,7 +15,7 @@ from offchain.programs.semantics import (
     read,
     unravel,
 )
-from offchain.providers.testimony import Testimony
+from moot.offchain.providers.testimony import Testimony
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Leaf:
     A fold's accumulator is among the arguments as the element that it would be at the end.
 
     `before`, the state before the step, is shown only if an operand comes from it. `evidence` is
-    what the leaf contract reads: see `contracts.model.leaf.Evidence`.
+    what the leaf contract reads: see `moot.contracts.model.leaf.Evidence`.
     """
 
     before: Digest
@@ -114,7 +114,7 @@ def _link(
 ) -> tuple[Digest, ...]:
     """Return the proof of an operand's tensor root, as far as the latest full one, if it meets it.
 
-    `known` has the operand of that one, by the tree in which it lies; `contracts.model.leaf` says
+    `known` has the operand of that one, by the tree in which it lies; `moot.contracts.model.leaf` says
     where two proofs meet.
     """
     tree, index = _find_root(run, step, operand)

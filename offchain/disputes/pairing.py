@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from contracts.model.types import Address, Pair
-from offchain.commitments.tree import Digest
-from offchain.disputes.tournament import Tournament, order_pair
+from moot.contracts.model.types import Address, Pair
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.tournament import Tournament, order_pair
 
 
 def choose_pairs(tournament: Tournament, block: int, own: Digest | None = None) -> Iterator[Pair]:

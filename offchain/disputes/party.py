@@ -7,11 +7,11 @@ sends them may stop anywhere, look at the chain again, and ask again.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from contracts.model.types import Address
-from contracts.reasons import Phase, Status
-from offchain.disputes.actors import Actor, Player, View
-from offchain.disputes.board import Board
-from offchain.disputes.referee import Call
+from moot.contracts.model.types import Address
+from moot.contracts.reasons import Phase, Status
+from moot.offchain.disputes.actors import Actor, Player, View
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.referee import Call
 
 
 @dataclass

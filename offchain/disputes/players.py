@@ -8,18 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contracts.model.descent import BOTH, NODE_TAGS, get_interval_length
-from contracts.model.types import ZERO, Dive, Facts, Terms
-from contracts.model.verdicts import get_boundary, get_segments
-from contracts.reasons import LeafMode, Phase
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import encode_elements
-from offchain.commitments.tree import Tree, hash_root
-from offchain.disputes.board import Board
-from offchain.disputes.dives import find_difference, make_dive, open_top, split
-from offchain.disputes.openings import make_leaf
-from offchain.programs.graph import Origin
-from offchain.providers.testimony import Testimony
+from moot.contracts.model.descent import BOTH, NODE_TAGS, get_interval_length
+from moot.contracts.model.types import ZERO, Dive, Facts, Terms
+from moot.contracts.model.verdicts import get_boundary, get_segments
+from moot.contracts.reasons import LeafMode, Phase
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import encode_elements
+from moot.offchain.commitments.tree import Tree, hash_root
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.dives import find_difference, make_dive, open_top, split
+from moot.offchain.disputes.openings import make_leaf
+from moot.offchain.programs.graph import Origin
+from moot.offchain.providers.testimony import Testimony
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from contracts.model.checks import find_claim, get_job, get_member
-from contracts.model.ledger import calculate_debt
-from contracts.model.referee import call
-from contracts.model.types import (
+from moot.contracts.model.checks import find_claim, get_job, get_member
+from moot.contracts.model.ledger import calculate_debt
+from moot.contracts.model.referee import call
+from moot.contracts.model.types import (
     ZERO,
     Address,
     Claim,
@@ -19,13 +19,13 @@ from contracts.model.types import (
     Pair,
     Store,
 )
-from contracts.model.words import hash_commitment
-from contracts.reasons import Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Receipt
-from offchain.commitments.tree import Digest
-from offchain.errors import ChainError, MootError, RefereeError
+from moot.contracts.model.words import hash_commitment
+from moot.contracts.reasons import Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import Receipt
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import ChainError, MootError, RefereeError
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from contracts.compiler import Artifact
-from contracts.deployment import deploy_referee
-from contracts.model.types import Address
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Address as ChainAddress
-from offchain.chain import Chain, Contract
-from offchain.chain.connection import TESTER, connect
+from moot.contracts.compiler import Artifact
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.types import Address
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import Address as ChainAddress
+from moot.offchain.chain import Chain, Contract
+from moot.offchain.chain.connection import TESTER, connect
 
 
 class _Recorder:

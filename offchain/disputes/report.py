@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from offchain.chain import Receipt
-from offchain.disputes.accounts import (
+from moot.offchain.chain import Receipt
+from moot.offchain.disputes.accounts import (
     calculate_fees,
     count_burned,
     get_costs,
     sum_stages,
 )
-from offchain.disputes.actors import Player
-from offchain.disputes.game import Game, Played
-from offchain.disputes.locate import Located, locate
-from offchain.disputes.session import Session
-from offchain.disputes.tournament import Ended
-from offchain.programs.graph import Program
-from offchain.providers.catalogue import HONEST
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.game import Game, Played
+from moot.offchain.disputes.locate import Located, locate
+from moot.offchain.disputes.session import Session
+from moot.offchain.disputes.tournament import Ended
+from moot.offchain.programs.graph import Program
+from moot.offchain.providers.catalogue import HONEST
 
 
 def make_report(session: Session) -> dict[str, Any]:

@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contracts.model.types import MIN_BOND_WEI
-from contracts.reasons import LeafMode
-from offchain.arithmetic.logged import LOGGED
-from offchain.arithmetic.table import find_arithmetic
-from offchain.backends.cpu.memory import touching
-from offchain.commitments.tensors import Array
-from offchain.disputes.actors import Player
-from offchain.disputes.game import Game, Played
-from offchain.disputes.needs import keep_need, recall_need
-from offchain.disputes.terms import Stakes
-from offchain.errors import UsageError
-from offchain.programs.catalogue import NAMES
-from offchain.providers.batches import Choice
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.catalogue import ALL_CHEATS, LOG_CHEATS
-from offchain.providers.cheats import make_cheat, parse_cheat
-from offchain.providers.logs import agree_on_logs, write_logs
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task, check_interval
+from moot.contracts.model.types import MIN_BOND_WEI
+from moot.contracts.reasons import LeafMode
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.backends.cpu.memory import touching
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.game import Game, Played
+from moot.offchain.disputes.needs import keep_need, recall_need
+from moot.offchain.disputes.terms import Stakes
+from moot.offchain.errors import UsageError
+from moot.offchain.programs.catalogue import NAMES
+from moot.offchain.providers.batches import Choice
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.catalogue import ALL_CHEATS, LOG_CHEATS
+from moot.offchain.providers.cheats import make_cheat, parse_cheat
+from moot.offchain.providers.logs import agree_on_logs, write_logs
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task, check_interval
 
 if TYPE_CHECKING:
-    from offchain.disputes.chain_referee import ChainReferee
-    from offchain.frontend.recipe import Recipe
+    from moot.offchain.disputes.chain_referee import ChainReferee
+    from moot.offchain.frontend.recipe import Recipe
 
 DRAWS = 32
 """The number of draws of a cheat, until one changes the claim."""
@@ -118,8 +118,8 @@ class Session:
 
 def load(setting: Setting) -> "Recipe":
     """Return the recipe that a setting names."""
-    from offchain.frontend.load import load_recipe  # noqa: PLC0415 - imports torch
-    from offchain.frontend.precision import set_precision  # noqa: PLC0415 - likewise
+    from moot.offchain.frontend.load import load_recipe  # noqa: PLC0415 - imports torch
+    from moot.offchain.frontend.precision import set_precision  # noqa: PLC0415 - likewise
 
     recipe = load_recipe(
         setting.program,
@@ -153,8 +153,8 @@ def make_task(
         UsageError: the dataset does not fit the program.
         CaptureError: there is no program of it, or a file's batches are others in a fresh process.
     """
-    from offchain.frontend.capture import capture  # noqa: PLC0415 - imports torch
-    from offchain.frontend.capture.elsewhere import check_elsewhere  # noqa: PLC0415 - likewise
+    from moot.offchain.frontend.capture import capture  # noqa: PLC0415 - imports torch
+    from moot.offchain.frontend.capture.elsewhere import check_elsewhere  # noqa: PLC0415 - likewise
 
     recipe = recipe or load(setting)
     arithmetic = find_arithmetic(setting.arithmetic)
@@ -221,9 +221,9 @@ def prepare(
         report: told of progress.
         is_durable: whether the stores outlive this process, and so have to outlive a failure.
     """
-    from offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
-    from offchain.disputes.evidence import rule_for  # noqa: PLC0415 - imports the verifier
-    from offchain.frontend.tracing import count_state_bytes  # noqa: PLC0415 - imports torch
+    from moot.offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
+    from moot.offchain.disputes.evidence import rule_for  # noqa: PLC0415 - imports the verifier
+    from moot.offchain.frontend.tracing import count_state_bytes  # noqa: PLC0415 - imports torch
 
     check_setting(setting)
     example = _describe_example(setting) if setting.trust_capture else None

@@ -9,14 +9,14 @@ wrote the calldata is a stranger: nothing is believed before it is proven (`mend
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from contracts.model.answers import Subject, encode_subject
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import hash_chunk, hash_tensor
-from offchain.commitments.tree import Digest, climb, get_height
-from offchain.datastore.objects import decode_header
-from offchain.errors import CommitmentError
-from offchain.programs.limits import MAX_NODE_BYTES, MAX_RANK
+from moot.contracts.model.answers import Subject, encode_subject
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import hash_chunk, hash_tensor
+from moot.offchain.commitments.tree import Digest, climb, get_height
+from moot.offchain.datastore.objects import decode_header
+from moot.offchain.errors import CommitmentError
+from moot.offchain.programs.limits import MAX_NODE_BYTES, MAX_RANK
 
 MAX_PROOF_NODES = 64
 """More than the proof of any leaf has."""

@@ -1,8 +1,8 @@
 """The stages of a dispute, to which its calls are counted."""
 
-from contracts.model.types import Pair
-from contracts.reasons import Phase
-from offchain.disputes.referee import Call
+from moot.contracts.model.types import Pair
+from moot.contracts.reasons import Phase
+from moot.offchain.disputes.referee import Call
 
 STAGE_ORDER = ("joining", "history", "trace", "tensor", "fold", "leaf", "payout")
 """The stages in the order of a game."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from contracts.model.types import NOBODY, ZERO, Address, Terms
-from contracts.reasons import LeafMode
-from offchain.providers.task import Task
+from moot.contracts.model.types import NOBODY, ZERO, Address, Terms
+from moot.contracts.reasons import LeafMode
+from moot.offchain.providers.task import Task
 
 
 @dataclass(frozen=True, slots=True)

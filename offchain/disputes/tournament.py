@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from contracts.model.types import (
+from moot.contracts.model.types import (
     ZERO,
     Address,
     Event,
@@ -14,11 +14,11 @@ from contracts.model.types import (
     Terms,
     start_facts,
 )
-from contracts.reasons import Ending, Outcome
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tree import Digest
-from offchain.disputes.board import Board, get_pair, read_move
+from moot.contracts.reasons import Ending, Outcome
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.board import Board, get_pair, read_move
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.port import Journal, Tensor
-from offchain.commitments.tensors import NUMPY_TYPES
-from offchain.programs.graph import Node, Operand, Origin
+from moot.offchain.backends.port import Journal, Tensor
+from moot.offchain.commitments.tensors import NUMPY_TYPES
+from moot.offchain.programs.graph import Node, Operand, Origin
 
 Run = Callable[[Sequence[Tensor | None], int, Journal | None], Sequence[Tensor]]
 """(tensors, step, journal) -> outputs: what runs a task."""

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from offchain.arithmetic.environment import require_standard, standard_environment
-from offchain.arithmetic.functions import DType
-from offchain.backends.port import Backend, Journal, Tensor
-from offchain.backends.table import DEFAULT
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.errors import ProgramError, UnsuitableEnvironment
-from offchain.execution.preparation import Preparation, Ready
-from offchain.execution.residents import Resident
-from offchain.native.threads import get_threads, set_threads
-from offchain.programs.graph import Program, Slot
+from moot.offchain.arithmetic.environment import require_standard, standard_environment
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.backends.port import Backend, Journal, Tensor
+from moot.offchain.backends.table import DEFAULT
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.errors import ProgramError, UnsuitableEnvironment
+from moot.offchain.execution.preparation import Preparation, Ready
+from moot.offchain.execution.residents import Resident
+from moot.offchain.native.threads import get_threads, set_threads
+from moot.offchain.programs.graph import Program, Slot
 
 _BOOL = NUMPY_TYPES[DType.BOOL]
 

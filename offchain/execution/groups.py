@@ -1,8 +1,8 @@
 """The plans of groups of operators, which runs of one program have in common where they agree."""
 
-from offchain.backends.port import Backend, FusedPlan
-from offchain.planning.grouping import Fused
-from offchain.planning.schedule import Task
+from moot.offchain.backends.port import Backend, FusedPlan
+from moot.offchain.planning.grouping import Fused
+from moot.offchain.planning.schedule import Task
 
 
 class GroupPlans:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
-from offchain.arithmetic.environment import standard_environment
-from offchain.arithmetic.functions import DType
-from offchain.backends.port import (
+from moot.offchain.arithmetic.environment import standard_environment
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.backends.port import (
     Backend,
     FusedPlan,
     Journal,
@@ -19,22 +19,22 @@ from offchain.backends.port import (
     SequencingBackend,
     Tensor,
 )
-from offchain.backends.table import DEFAULT, get_backend
-from offchain.errors import ProgramError
-from offchain.execution.debugging import watch
-from offchain.execution.groups import GroupPlans
-from offchain.execution.residents import Resident
-from offchain.execution.sequencing import Job, Whole, join, make_steps
-from offchain.planning import preconditions
-from offchain.planning.grouping import Unit, group, group_alone
-from offchain.planning.keeping import choose_kept
-from offchain.planning.memory import estimate_peak, list_live_bytes
-from offchain.planning.order import find_last_reads, reorder
-from offchain.planning.packing import Packed, pack_factors
-from offchain.planning.readings import is_alias
-from offchain.planning.schedule import Task, find_ancestors, schedule
-from offchain.programs.graph import Node, Operand, Origin, Program
-from offchain.programs.legality import check_program
+from moot.offchain.backends.table import DEFAULT, get_backend
+from moot.offchain.errors import ProgramError
+from moot.offchain.execution.debugging import watch
+from moot.offchain.execution.groups import GroupPlans
+from moot.offchain.execution.residents import Resident
+from moot.offchain.execution.sequencing import Job, Whole, join, make_steps
+from moot.offchain.planning import preconditions
+from moot.offchain.planning.grouping import Unit, group, group_alone
+from moot.offchain.planning.keeping import choose_kept
+from moot.offchain.planning.memory import estimate_peak, list_live_bytes
+from moot.offchain.planning.order import find_last_reads, reorder
+from moot.offchain.planning.packing import Packed, pack_factors
+from moot.offchain.planning.readings import is_alias
+from moot.offchain.planning.schedule import Task, find_ancestors, schedule
+from moot.offchain.programs.graph import Node, Operand, Origin, Program
+from moot.offchain.programs.legality import check_program
 
 _COLD_RUNS = 3
 """Runs after which it is worth to compile kernels of small operators, and to join small tasks."""

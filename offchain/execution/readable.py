@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.programs.graph import Operand, Origin, Program
-from offchain.programs.semantics import compute_element
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.programs.graph import Operand, Origin, Program
+from moot.offchain.programs.semantics import compute_element
 
 Observe = Callable[[int, Array], None]
 """Receives the index of an operator and its output."""

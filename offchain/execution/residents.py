@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from offchain.backends.port import Backend, ResidentBackend, Tensor
-from offchain.commitments.tensors import NUMPY_TYPES, Array, TensorCommitment, encode_header
-from offchain.commitments.tree import Digest
-from offchain.errors import DeviceError
-from offchain.programs.graph import Slot
+from moot.offchain.backends.port import Backend, ResidentBackend, Tensor
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array, TensorCommitment, encode_header
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import DeviceError
+from moot.offchain.programs.graph import Slot
 
 
 class Resident:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-from offchain.backends.port import (
+from moot.offchain.backends.port import (
     FusedPlan,
     Journal,
     Plan,
@@ -12,8 +12,8 @@ from offchain.backends.port import (
     Step,
     Tensor,
 )
-from offchain.commitments.tensors import Array
-from offchain.programs.graph import Node
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.programs.graph import Node
 
 
 class Job(NamedTuple):

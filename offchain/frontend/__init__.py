@@ -3,6 +3,6 @@
 `recipe` is what a user writes, `capture` makes a program of it, `lowering` knows the operators.
 """
 
-from offchain.arithmetic.environment import require_rounding
+from moot.offchain.arithmetic.environment import require_rounding
 
 require_rounding()

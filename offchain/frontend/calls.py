@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from offchain.frontend.forms import list_leaves
-from offchain.frontend.recipe import Recipe, TrainingRecipe, get_function, list_arguments
+from moot.offchain.frontend.forms import list_leaves
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, get_function, list_arguments
 
 
 def call(recipe: Recipe, batch: Sequence[torch.Tensor]) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from offchain.frontend.schedules import require_number
+from moot.offchain.frontend.schedules import require_number
 
 Tensors = Mapping[str, Tensor]
 

@@ -13,7 +13,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves
 
-from offchain.frontend.memory import get_memory, list_written
+from moot.offchain.frontend.memory import get_memory, list_written
 
 MOST_CONSTANTS = 1 << 10
 """Elements of a tensor whose elements are known."""

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from offchain.frontend.selections import Mask, Selection, spread
+from moot.offchain.frontend.selections import Mask, Selection, spread
 
 Refuse = Callable[[str], NoReturn]
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 TEXT_MODULES = ("argparse", "ast", "dataclasses", "enum", "inspect", "typing")
 """Modules of Python's standard library whose source is the default text."""

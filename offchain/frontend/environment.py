@@ -9,7 +9,7 @@ from unittest import mock
 import torch
 from torch.distributions import Distribution
 
-from offchain.arithmetic.environment import standard_environment
+from moot.offchain.arithmetic.environment import standard_environment
 
 
 @contextmanager

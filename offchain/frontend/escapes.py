@@ -16,9 +16,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from offchain.frontend.lines import LineTracker
-from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
-from offchain.frontend.routes import Routes
+from moot.offchain.frontend.lines import LineTracker
+from moot.offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
+from moot.offchain.frontend.routes import Routes
 
 _ESCAPES = ("numpy", "tolist")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from offchain.arithmetic.functions import DType
-from offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 
 _PATTERNS = NUMPY_TYPES[DType.BFLOAT16]
 

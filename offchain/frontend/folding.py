@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from offchain.frontend.lowering.graph import TORCH_TYPES
+from moot.offchain.frontend.lowering.graph import TORCH_TYPES
 
 
 def fold_constants(module: GraphModule) -> None:

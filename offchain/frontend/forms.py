@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from offchain.errors import CaptureError, UsageError
-from offchain.frontend.exchange import NARROW, widen
+from moot.offchain.errors import CaptureError, UsageError
+from moot.offchain.frontend.exchange import NARROW, widen
 
 _CONSTANTS = (type(None), bool, str)
 """What a batch may have beside tensors, if all batches have the same."""

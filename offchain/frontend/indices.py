@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from offchain.frontend.lines import LineTracker
-from offchain.frontend.lowering.graph import refusal
-from offchain.frontend.routes import Routes
+from moot.offchain.frontend.lines import LineTracker
+from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.frontend.routes import Routes
 
 _INTEGERS = (torch.int64, torch.int32)
 

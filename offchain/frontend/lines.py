@@ -20,12 +20,12 @@ from torch._ops import HigherOrderOperator
 from torch.fx import traceback as fx_traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from offchain.frontend.constants import is_constant
-from offchain.frontend.draws import Draws, is_random
-from offchain.frontend.guards import find_settings, find_way, is_caught
-from offchain.frontend.lowering.graph import DRAW, advise_on_number, refusal
-from offchain.frontend.memory import list_written
-from offchain.frontend.regions import ADVICE, Regions
+from moot.offchain.frontend.constants import is_constant
+from moot.offchain.frontend.draws import Draws, is_random
+from moot.offchain.frontend.guards import find_settings, find_way, is_caught
+from moot.offchain.frontend.lowering.graph import DRAW, advise_on_number, refusal
+from moot.offchain.frontend.memory import list_written
+from moot.offchain.frontend.regions import ADVICE, Regions
 
 _TORCH = Path(torch.__file__).parent
 _TRUTH = torch.ops.aten._local_scalar_dense.default  # noqa: SLF001 - the operator's name

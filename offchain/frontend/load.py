@@ -8,10 +8,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from offchain.errors import UsageError
-from offchain.frontend.environment import standard_torch
-from offchain.frontend.neighbours import Neighbourhood
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.environment import standard_torch
+from moot.offchain.frontend.neighbours import Neighbourhood
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 
 
 @standard_torch()
@@ -37,7 +37,7 @@ def load_recipe(
     """
     path, separator, name = spec.rpartition(":")
     if not separator and not spec.endswith(".py"):
-        from offchain.frontend.examples import build  # noqa: PLC0415 - only examples need it
+        from moot.offchain.frontend.examples import build  # noqa: PLC0415 - only examples need it
 
         return build(spec, size, seed, data, inference=inference)
     if not separator:

@@ -5,9 +5,9 @@ from math import inf
 
 from torch import Tensor, nn
 
-from offchain.errors import UsageError, suggest
-from offchain.frontend.optimizers import everything
-from offchain.frontend.schedules import require_count, require_number
+from moot.offchain.errors import UsageError, suggest
+from moot.offchain.frontend.optimizers import everything
+from moot.offchain.frontend.schedules import require_count, require_number
 
 
 class Adapted(nn.Module):

@@ -18,12 +18,12 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PACKAGES = ("bench", "contracts", "offchain", "sim")
-"""The packages of Moot, whose names a neighbour can't have."""
+PACKAGE = "moot"
+"""The package of Moot, whose name a neighbour can't have."""
 
 _LIBRARIES = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))
 
-OURS = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in PACKAGES)
+OURS = str(Path(__file__).parents[2]) + os.sep
 """What paths of ours begin with."""
 _INSTALLED = tuple(
     sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -32,7 +32,7 @@ _INSTALLED = tuple(
 
 def is_of_user(path: str) -> bool:
     """Return whether a file of code belongs neither to Moot, nor to Python or a package."""
-    return path.endswith(".py") and not path.startswith((*OURS, *_INSTALLED, "<"))
+    return path.endswith(".py") and not path.startswith((OURS, *_INSTALLED, "<"))
 
 
 class _Quiet:
@@ -109,8 +109,8 @@ class Neighbourhood:
 
     def _list_neighbours(self, *, are_here: bool) -> Iterator[str]:
         """Yield the loaded modules of neighbours' names, from here or from elsewhere."""
-        names = {path.stem for path in self._directory.glob("*.py")} - {*PACKAGES}
-        names |= {path.name for path in self._directory.iterdir() if path.is_dir()} - {*PACKAGES}
+        names = {path.stem for path in self._directory.glob("*.py")} - {PACKAGE}
+        names |= {path.name for path in self._directory.iterdir() if path.is_dir()} - {PACKAGE}
         for name, module in list(sys.modules.items()):
             if name.partition(".")[0] not in names or any(_is_in(module, p) for p in _LIBRARIES):
                 continue

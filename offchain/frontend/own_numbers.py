@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from offchain.frontend.optimizers.kept import list_functions
+from moot.offchain.frontend.optimizers.kept import list_functions
 
 _SCALED = {
     "add": ("alpha", 1),

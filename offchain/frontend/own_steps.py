@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensor
 
-from offchain.errors import UsageError
-from offchain.frontend.optimizers.kept import Entry, Snapshot, list_entries, list_groups
-from offchain.frontend.optimizers.observed import BEGUN, Observed, run_steps
-from offchain.frontend.own_numbers import Numbers, computing_with_tensors
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.optimizers.kept import Entry, Snapshot, list_entries, list_groups
+from moot.offchain.frontend.optimizers.observed import BEGUN, Observed, run_steps
+from moot.offchain.frontend.own_numbers import Numbers, computing_with_tensors
 
 Tensors = Mapping[str, Tensor]
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
-from offchain.errors import UsageError
-from offchain.frontend.recipe import (
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.recipe import (
     Recipe,
     TrainingRecipe,
     check_model,
     get_function,
     list_arguments,
 )
-from offchain.text import name_kind
+from moot.offchain.text import name_kind
 
 _MOST_SEEDS = 1 << 64
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from offchain.errors import UsageError
-from offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
 
 PRECISIONS = ("fp32", "bf16")
 

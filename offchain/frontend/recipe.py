@@ -10,13 +10,13 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import LRScheduler
 
-from offchain.errors import UsageError
-from offchain.frontend.clipping import Clip
-from offchain.frontend.exchange import NARROW
-from offchain.frontend.forms import Form, list_tensors, make_form
-from offchain.frontend.optimizers import Group, Optimizer
-from offchain.frontend.schedules import require_count
-from offchain.text import name_kind
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.clipping import Clip
+from moot.offchain.frontend.exchange import NARROW
+from moot.offchain.frontend.forms import Form, list_tensors, make_form
+from moot.offchain.frontend.optimizers import Group, Optimizer
+from moot.offchain.frontend.schedules import require_count
+from moot.offchain.text import name_kind
 
 _QUANTIZED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")
 

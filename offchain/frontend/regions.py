@@ -24,7 +24,7 @@ from typing import Any
 
 from torch import Tensor
 
-from offchain.frontend.guards import parse
+from moot.offchain.frontend.guards import parse
 
 ADVICE = "; leave the branch out: where nothing is selected, nothing is added"
 """What to do instead of a branch that does more than write what masks select."""

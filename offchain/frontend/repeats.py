@@ -18,9 +18,9 @@ from torch.fx.experimental.proxy_tensor import (
     track_tensor_tree,
 )
 
-from offchain.frontend import optimizers
-from offchain.frontend.optimizers.base import Numbers, Optimizer, Tensors, Updated
-from offchain.frontend.optimizers.translation import Ascent
+from moot.offchain.frontend import optimizers
+from moot.offchain.frontend.optimizers.base import Numbers, Optimizer, Tensors, Updated
+from moot.offchain.frontend.optimizers.translation import Ascent
 
 
 class _Traced(NamedTuple):

@@ -15,11 +15,11 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from offchain.errors import CaptureError
-from offchain.frontend.constants import Constants
-from offchain.frontend.lines import LineTracker
-from offchain.frontend.lowering.graph import refusal
-from offchain.frontend.memory import get_memory, get_span, is_within, list_written
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.constants import Constants
+from moot.offchain.frontend.lines import LineTracker
+from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.frontend.memory import get_memory, get_span, is_within, list_written
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """The classes of tensors that are followed; others do more than torch's operators."""

@@ -13,8 +13,8 @@ from math import inf, nan, pi
 import torch
 from torch import Tensor
 
-from offchain.errors import UsageError
-from offchain.text import show
+from moot.offchain.errors import UsageError
+from moot.offchain.text import show
 
 Schedule = Callable[[Tensor], Tensor]
 """(INT64 number of updates before this one) -> its learning rate, one float32 number."""

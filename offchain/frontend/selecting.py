@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_slot
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_leaves
 
-from offchain.frontend.coordinates import (
+from moot.offchain.frontend.coordinates import (
     Coordinates,
     Positions,
     Raised,
@@ -27,9 +27,9 @@ from offchain.frontend.coordinates import (
     put,
     read,
 )
-from offchain.frontend.lines import LineTracker
-from offchain.frontend.lowering.graph import DATA_DEPENDENT, WEIGHED, refusal
-from offchain.frontend.selections import Mask, Selection
+from moot.offchain.frontend.lines import LineTracker
+from moot.offchain.frontend.lowering.graph import DATA_DEPENDENT, WEIGHED, refusal
+from moot.offchain.frontend.selections import Mask, Selection
 
 
 class _Known(NamedTuple):

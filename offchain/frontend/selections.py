@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from offchain.frontend.escapes import UNKNOWN
-from offchain.frontend.regions import Regions
+from moot.offchain.frontend.escapes import UNKNOWN
+from moot.offchain.frontend.regions import Regions
 
 _BY_ELEMENT = frozenset(
     (

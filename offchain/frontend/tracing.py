@@ -30,33 +30,33 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._mode_utils import no_dispatch
 
-from offchain.errors import CaptureError, MootError
-from offchain.frontend.calls import call, compute_loss, list_outputs
-from offchain.frontend.constants import MOST_CONSTANTS, Constants
-from offchain.frontend.decompositions.table import EARLY, compose, find_overload
-from offchain.frontend.escapes import refuse_escapes
-from offchain.frontend.exchange import to_array
-from offchain.frontend.folding import fold_constants
-from offchain.frontend.guards import spoil
-from offchain.frontend.indices import gather_by_tensors
-from offchain.frontend.lines import LineTracker, Question, show_line
-from offchain.frontend.lowering.builder import FaultError, RefusalError
-from offchain.frontend.lowering.graph import DATA_DEPENDENT, advise, blaming, refusal
-from offchain.frontend.lowering.table import get_decompositions
-from offchain.frontend.own_steps import trace_own_steps
-from offchain.frontend.presence import Presence, find_presence, join
-from offchain.frontend.recipe import (
+from moot.offchain.errors import CaptureError, MootError
+from moot.offchain.frontend.calls import call, compute_loss, list_outputs
+from moot.offchain.frontend.constants import MOST_CONSTANTS, Constants
+from moot.offchain.frontend.decompositions.table import EARLY, compose, find_overload
+from moot.offchain.frontend.escapes import refuse_escapes
+from moot.offchain.frontend.exchange import to_array
+from moot.offchain.frontend.folding import fold_constants
+from moot.offchain.frontend.guards import spoil
+from moot.offchain.frontend.indices import gather_by_tensors
+from moot.offchain.frontend.lines import LineTracker, Question, show_line
+from moot.offchain.frontend.lowering.builder import FaultError, RefusalError
+from moot.offchain.frontend.lowering.graph import DATA_DEPENDENT, advise, blaming, refusal
+from moot.offchain.frontend.lowering.table import get_decompositions
+from moot.offchain.frontend.own_steps import trace_own_steps
+from moot.offchain.frontend.presence import Presence, find_presence, join
+from moot.offchain.frontend.recipe import (
     InferenceRecipe,
     Recipe,
     TrainingRecipe,
     get_function,
 )
-from offchain.frontend.regions import ADVICE as BRANCH
-from offchain.frontend.repeats import Repeats
-from offchain.frontend.routes import PLAIN, Routes
-from offchain.frontend.selecting import Selecting
-from offchain.frontend.selections import require_folded
-from offchain.frontend.updates import (
+from moot.offchain.frontend.regions import ADVICE as BRANCH
+from moot.offchain.frontend.repeats import Repeats
+from moot.offchain.frontend.routes import PLAIN, Routes
+from moot.offchain.frontend.selecting import Selecting
+from moot.offchain.frontend.selections import require_folded
+from moot.offchain.frontend.updates import (
     choose,
     find_apart,
     find_observed,
@@ -65,7 +65,7 @@ from offchain.frontend.updates import (
     optimize,
     read_schedule,
 )
-from offchain.text import name_kind, show, show_error
+from moot.offchain.text import name_kind, show, show_error
 
 Tensors = Mapping[str, torch.Tensor]
 

@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from offchain.errors import UsageError
-from offchain.frontend.clipping import ClipNorm, ClipValue
-from offchain.frontend.optimizers.base import (
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.clipping import ClipNorm, ClipValue
+from moot.offchain.frontend.optimizers.base import (
     Group,
     Numbers,
     Optimizer,
@@ -24,17 +24,17 @@ from offchain.frontend.optimizers.base import (
     everything,
     find_group,
 )
-from offchain.frontend.optimizers.observed import Observed, observe
-from offchain.frontend.optimizers.timetables import Timetables, check_schedulers, tabulate
-from offchain.frontend.optimizers.translation import (
+from moot.offchain.frontend.optimizers.observed import Observed, observe
+from moot.offchain.frontend.optimizers.timetables import Timetables, check_schedulers, tabulate
+from moot.offchain.frontend.optimizers.translation import (
     check_objects,
     is_recognised,
     mark_continued,
     translate,
 )
-from offchain.frontend.recipe import Recipe, TrainingRecipe
-from offchain.frontend.schedules import COUNTER
-from offchain.text import name_kind
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.frontend.schedules import COUNTER
+from moot.offchain.text import name_kind
 
 SCHEDULED_UPDATES = "optimizer.scheduled"
 """How many updates were made, where a scheduler drives optimizers that are traced as they are."""

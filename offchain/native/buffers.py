@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from offchain.native.address_space import PAGE_BYTES, AddressSpace
+from moot.offchain.native.address_space import PAGE_BYTES, AddressSpace
 
 _LEAST_BYTES = 1 << 16
 """Smaller arrays are left to the system's allocator, which uses their memory again itself."""

@@ -18,9 +18,9 @@ from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 
-from offchain.errors import UsageError
-from offchain.native.machine import VECTOR_BITS, get_features, require_fma
-from offchain.native.native import load_address
+from moot.offchain.errors import UsageError
+from moot.offchain.native.machine import VECTOR_BITS, get_features, require_fma
+from moot.offchain.native.native import load_address
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

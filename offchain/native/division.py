@@ -39,9 +39,9 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from offchain.native.transcendental import registers
-from offchain.native.transcendental.lanes import Lanes
-from offchain.native.vectors import FLOAT, INDEX, splat
+from moot.offchain.native.transcendental import registers
+from moot.offchain.native.transcendental.lanes import Lanes
+from moot.offchain.native.vectors import FLOAT, INDEX, splat
 
 _PLACES, _BIAS = 23, 127
 

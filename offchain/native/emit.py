@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.native.transcendental import functions as transcendental
-from offchain.native.vectors import BYTE, FLOAT, INDEX, WORD, call
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.native.transcendental import functions as transcendental
+from moot.offchain.native.vectors import BYTE, FLOAT, INDEX, WORD, call
 
 BIT = ir.IntType(1)
 

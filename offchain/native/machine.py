@@ -15,7 +15,7 @@ from pathlib import Path
 from numba.core import config
 from numba.core.codegen import get_host_cpu_features
 
-from offchain.errors import UnsupportedMachine, UsageError
+from moot.offchain.errors import UnsupportedMachine, UsageError
 
 WIDTH_VARIABLE = "MOOT_VECTOR_BITS"
 WIDTHS_BITS = (512, 256, 128)

@@ -14,8 +14,8 @@ from threading import Lock
 
 from llvmlite import binding, ir
 
-from offchain.cache import Cache
-from offchain.native.machine import get_features
+from moot.offchain.cache import Cache
+from moot.offchain.native.machine import get_features
 
 Entry = Callable[..., None]
 """A function in machine code; calling it releases the interpreter lock."""

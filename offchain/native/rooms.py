@@ -2,8 +2,8 @@
 
 from bisect import insort
 
-from offchain.native.sequences import Place
-from offchain.native.vectors import CACHE_LINE_BYTES
+from moot.offchain.native.sequences import Place
+from moot.offchain.native.vectors import CACHE_LINE_BYTES
 
 
 class Memory:

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
-from offchain.native import buffers
+from moot.offchain.native import buffers
 
 Floats = npt.NDArray[np.float32]
 

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offchain.arithmetic.environment import PROBES, get_environment_addresses
-from offchain.native import native
-from offchain.native.buffers import DATA_OFFSET, empty
-from offchain.native.walker import NAME, write
+from moot.offchain.arithmetic.environment import PROBES, get_environment_addresses
+from moot.offchain.native import native
+from moot.offchain.native.buffers import DATA_OFFSET, empty
+from moot.offchain.native.walker import NAME, write
 
 _ALIGNMENT = 64
 _WORD_BYTES = 8

@@ -17,7 +17,7 @@ in LLVM's language as text, since nothing in it depends on a shape.
 import platform
 from functools import cache
 
-from offchain.native.native import load_addresses
+from moot.offchain.native.native import load_addresses
 
 MOST_WORDS = 64
 """Words that a call may have."""

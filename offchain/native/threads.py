@@ -24,12 +24,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.environment import (
+from moot.offchain.arithmetic.environment import (
     get_environment_addresses,
     require_standard,
     set_standard_environment,
 )
-from offchain.native import team
+from moot.offchain.native import team
 
 MAX_THREADS = 256
 """Threads that kernels use at most; some thousands exhaust a process's memory for stacks."""

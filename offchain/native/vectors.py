@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from llvmlite import ir
 
-from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.native.machine import VECTOR_BITS, get_features
+from moot.offchain.arithmetic.functions import CANONICAL_NAN
+from moot.offchain.native.machine import VECTOR_BITS, get_features
 
 BYTE = ir.IntType(8)
 INDEX = ir.IntType(32)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from offchain.native import vectors
-from offchain.native.vectors import DOUBLE, INDEX, WORD
+from moot.offchain.native import vectors
+from moot.offchain.native.vectors import DOUBLE, INDEX, WORD
 
 NAME = "perform"
 

@@ -5,9 +5,9 @@
 from llvmlite import ir
 from numba.core import types
 
-from offchain.native import vectors
-from offchain.native.compiled import emitted
-from offchain.native.vectors import WORD
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted
+from moot.offchain.native.vectors import WORD
 
 
 @emitted(types.int64, types.intp)

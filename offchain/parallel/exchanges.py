@@ -3,8 +3,8 @@
 import torch
 from torch import distributed
 
-from offchain.commitments.tensors import Array
-from offchain.errors import ParallelError, UsageError
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import ParallelError, UsageError
 
 GLOO, NCCL = "gloo", "nccl"
 EXCHANGES = (GLOO, NCCL)

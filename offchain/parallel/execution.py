@@ -6,14 +6,22 @@ from typing import Protocol
 
 import numpy as np
 
-from offchain.arithmetic.environment import require_standard, standard_environment
-from offchain.backends.cpu.engines import get_engine
-from offchain.backends.port import Plan
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.parallel.partial_sums import COLUMNS, add_terms, finish
-from offchain.parallel.partition import Part, Partition, Place, Share, cut, get_place, get_range
-from offchain.programs.graph import Node, Origin, Program
-from offchain.programs.legality import check_program
+from moot.offchain.arithmetic.environment import require_standard, standard_environment
+from moot.offchain.backends.cpu.engines import get_engine
+from moot.offchain.backends.port import Plan
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.parallel.partial_sums import COLUMNS, add_terms, finish
+from moot.offchain.parallel.partition import (
+    Part,
+    Partition,
+    Place,
+    Share,
+    cut,
+    get_place,
+    get_range,
+)
+from moot.offchain.programs.graph import Node, Origin, Program
+from moot.offchain.programs.legality import check_program
 
 
 class Exchange(Protocol):

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from offchain.commitments.tensors import Array
-from offchain.errors import ParallelError
-from offchain.execution.executor import admit
-from offchain.parallel.exchanges import GLOO, require_exchange
-from offchain.parallel.partition import count_batches, count_samples, make_cuts
-from offchain.parallel.worker import Task, encode, name_batches, write_tensors
-from offchain.programs.encoding import encode_program
-from offchain.programs.graph import Program
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import ParallelError
+from moot.offchain.execution.executor import admit
+from moot.offchain.parallel.exchanges import GLOO, require_exchange
+from moot.offchain.parallel.partition import count_batches, count_samples, make_cuts
+from moot.offchain.parallel.worker import Task, encode, name_batches, write_tensors
+from moot.offchain.programs.encoding import encode_program
+from moot.offchain.programs.graph import Program
 
-WORKER = (sys.executable, "-m", "offchain.parallel.worker")
+WORKER = (sys.executable, "-m", "moot.offchain.parallel.worker")
 _POLL_S = 0.05
 
 

@@ -11,11 +11,11 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.exact import sums
-from offchain.backends.cpu.views import Reader
-from offchain.commitments.tensors import Array
-from offchain.planning.accesses import iterate_slabs, project, restrict
-from offchain.programs.graph import Node
+from moot.offchain.arithmetic.exact import sums
+from moot.offchain.backends.cpu.views import Reader
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning.accesses import iterate_slabs, project, restrict
+from moot.offchain.programs.graph import Node
 
 Limbs = npt.NDArray[np.int64]
 

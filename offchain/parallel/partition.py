@@ -18,12 +18,12 @@ from enum import Enum
 from itertools import pairwise
 from math import prod
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT, is_sum
-from offchain.errors import ParallelError
-from offchain.planning.accesses import restrict
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row
-from offchain.programs.rounding.roots import has_slot
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT, is_sum
+from moot.offchain.errors import ParallelError
+from moot.offchain.planning.accesses import restrict
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row
+from moot.offchain.programs.rounding.roots import has_slot
 
 Place = tuple[Origin, int]
 """A tensor: where it comes from, and its number there."""

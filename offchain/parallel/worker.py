@@ -16,11 +16,11 @@ import torch
 from safetensors.numpy import load_file, save_file
 from torch import distributed
 
-from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
-from offchain.parallel.exchanges import GLOO, Group
-from offchain.parallel.execution import ParallelExecutor
-from offchain.parallel.partition import make_cuts, partition, partition_batches
-from offchain.programs.decoding import decode_program
+from moot.offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from moot.offchain.parallel.exchanges import GLOO, Group
+from moot.offchain.parallel.execution import ParallelExecutor
+from moot.offchain.parallel.partition import make_cuts, partition, partition_batches
+from moot.offchain.programs.decoding import decode_program
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,28 +7,28 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from contracts.compiler import compile_contract
-from contracts.model.abi import pack_args, unpack_demand, unpack_promise
-from contracts.model.answers import (
+from moot.contracts.compiler import compile_contract
+from moot.contracts.model.abi import pack_args, unpack_demand, unpack_promise
+from moot.contracts.model.answers import (
     DEPOSIT_GAS,
     MIN_DEPOSIT_WEI,
     Demand,
     Subject,
     hash_subject,
 )
-from contracts.reasons import DemandStatus
-from offchain.chain import Address
-from offchain.chain.accounts.fees import GWEI
-from offchain.chain.receipts import Event, Receipt
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tree import Digest
-from offchain.disputes.availability import Place, Promised
-from offchain.disputes.gas import offer_gas
-from offchain.disputes.referee import Call
-from offchain.disputes.shown import Shown, read_shown
-from offchain.errors import ChainError, Reverted
-from offchain.parties.event_log import EventLog
-from offchain.parties.live import Desk
+from moot.contracts.reasons import DemandStatus
+from moot.offchain.chain import Address
+from moot.offchain.chain.accounts.fees import GWEI
+from moot.offchain.chain.receipts import Event, Receipt
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.availability import Place, Promised
+from moot.offchain.disputes.gas import offer_gas
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.shown import Shown, read_shown
+from moot.offchain.errors import ChainError, Reverted
+from moot.offchain.parties.event_log import EventLog
+from moot.offchain.parties.live import Desk
 
 
 class Answers:

@@ -5,24 +5,24 @@ from pathlib import Path
 
 import numpy as np
 
-from contracts.model.types import Job
-from contracts.reasons import Part, PremiumStatus, PromiseStatus
-from offchain.chain.accounts.fees import GWEI
-from offchain.chain.head import Head
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.commitments.tree import Digest
-from offchain.datastore.objects import TensorShape
-from offchain.datastore.store import open_store
-from offchain.disputes.availability import Asker, Lack, Place, Promised, TensorProof
-from offchain.disputes.delivery import Buyer, Delivery
-from offchain.disputes.referee import Call
-from offchain.disputes.shown import ShownChunk
-from offchain.errors import ChainError, StoreError
-from offchain.parties.deliveries import Deliveries, describe
-from offchain.parties.live import Desk
-from offchain.parties.settings import to_wei
-from offchain.parties.turns import Outages, await_block
-from offchain.programs.graph import Slot
+from moot.contracts.model.types import Job
+from moot.contracts.reasons import Part, PremiumStatus, PromiseStatus
+from moot.offchain.chain.accounts.fees import GWEI
+from moot.offchain.chain.head import Head
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.objects import TensorShape
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.availability import Asker, Lack, Place, Promised, TensorProof
+from moot.offchain.disputes.delivery import Buyer, Delivery
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.shown import ShownChunk
+from moot.offchain.errors import ChainError, StoreError
+from moot.offchain.parties.deliveries import Deliveries, describe
+from moot.offchain.parties.live import Desk
+from moot.offchain.parties.settings import to_wei
+from moot.offchain.parties.turns import Outages, await_block
+from moot.offchain.programs.graph import Slot
 
 
 def look_after(desk: Desk, job_id: int, job: Job, *, calls: bool = True) -> None:

@@ -3,32 +3,32 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from contracts.model.types import NOBODY, Job, Terms
-from contracts.reasons import LeafMode, Status
-from offchain.chain.head import Head
-from offchain.commitments.keccak_lanes import DIGEST_BYTES
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, hash_root
-from offchain.datastore.objects import BATCHES, HISTORIES, PROGRAMS, RULES, STATES
-from offchain.datastore.rules import decode_rule
-from offchain.datastore.store import open_store
-from offchain.disputes.actors import Client
-from offchain.disputes.arena import ChainView
-from offchain.disputes.availability import Answerer
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call, Outcome
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.errors import CommitmentError, NotInStore, StoreError, UsageError
-from offchain.parties.buying import demand_result, look_after
-from offchain.parties.deliveries import Deliveries
-from offchain.parties.live import Closer, Desk
-from offchain.parties.promises import Promises
-from offchain.parties.settings import to_wei
-from offchain.parties.turns import PATIENCE_S, Seat, is_passing, play, take_turns, tell_made
-from offchain.programs.graph import Slot
-from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
-from offchain.providers.publication import get_program, get_task, load_batches, put_task
-from offchain.providers.task import Task
+from moot.contracts.model.types import NOBODY, Job, Terms
+from moot.contracts.reasons import LeafMode, Status
+from moot.offchain.chain.head import Head
+from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, hash_root
+from moot.offchain.datastore.objects import BATCHES, HISTORIES, PROGRAMS, RULES, STATES
+from moot.offchain.datastore.rules import decode_rule
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.actors import Client
+from moot.offchain.disputes.arena import ChainView
+from moot.offchain.disputes.availability import Answerer
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call, Outcome
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.errors import CommitmentError, NotInStore, StoreError, UsageError
+from moot.offchain.parties.buying import demand_result, look_after
+from moot.offchain.parties.deliveries import Deliveries
+from moot.offchain.parties.live import Closer, Desk
+from moot.offchain.parties.promises import Promises
+from moot.offchain.parties.settings import to_wei
+from moot.offchain.parties.turns import PATIENCE_S, Seat, is_passing, play, take_turns, tell_made
+from moot.offchain.programs.graph import Slot
+from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
+from moot.offchain.providers.publication import get_program, get_task, load_batches, put_task
+from moot.offchain.providers.task import Task
 
 _ONE_OF = (PROGRAMS, STATES, BATCHES, RULES)
 DEFAULT_EVERY = 4

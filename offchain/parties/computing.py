@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from contextlib import suppress
 
-from contracts.model.types import NOBODY, Job, Terms
-from contracts.reasons import LeafMode
-from offchain.commitments.tree import Digest
-from offchain.datastore.store import DataStore, open_copying, open_store
-from offchain.disputes.availability import Lack
-from offchain.disputes.conditions import (
+from moot.contracts.model.types import NOBODY, Job, Terms
+from moot.contracts.reasons import LeafMode
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.store import DataStore, open_copying, open_store
+from moot.offchain.disputes.availability import Lack
+from moot.offchain.disputes.conditions import (
     HOUR_S,
     Conditions,
     Finding,
@@ -18,23 +18,23 @@ from offchain.disputes.conditions import (
     check_worth,
     describe_problems,
 )
-from offchain.disputes.job_check import agree_on, check_job
-from offchain.disputes.mending import mend_job
-from offchain.disputes.session import Computer, Setting
-from offchain.errors import DamagedFile, MootError, NotInStore, WrongComputation, WrongContent
-from offchain.parties.folder import Folder
-from offchain.parties.live import Desk
-from offchain.parties.policy import Policy
-from offchain.parties.promises import Promises
-from offchain.parties.settings import Settings, to_wei
-from offchain.parties.workshop import Checks
-from offchain.providers.audit import Audit
-from offchain.providers.batches import StoredBatches
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.publication import get_program, get_task
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.offchain.disputes.job_check import agree_on, check_job
+from moot.offchain.disputes.mending import mend_job
+from moot.offchain.disputes.session import Computer, Setting
+from moot.offchain.errors import DamagedFile, MootError, NotInStore, WrongComputation, WrongContent
+from moot.offchain.parties.folder import Folder
+from moot.offchain.parties.live import Desk
+from moot.offchain.parties.policy import Policy
+from moot.offchain.parties.promises import Promises
+from moot.offchain.parties.settings import Settings, to_wei
+from moot.offchain.parties.workshop import Checks
+from moot.offchain.providers.audit import Audit
+from moot.offchain.providers.batches import StoredBatches
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.publication import get_program, get_task
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 
 GIGABYTE = 10**9
 CLAIM = "claim"

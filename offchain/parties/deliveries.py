@@ -6,28 +6,28 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from contracts.model.abi import unpack_premium, unpack_promise
-from contracts.model.answers import (
+from moot.contracts.model.abi import unpack_premium, unpack_promise
+from moot.contracts.model.answers import (
     MIN_BOND_DEPOSITS,
     MIN_DEPOSIT_WEI,
     Subject,
     hash_subject,
     make_subject,
 )
-from contracts.model.delivery import make_result
-from contracts.model.types import Job
-from contracts.reasons import Part, PremiumStatus, PromiseStatus, Status
-from offchain.commitments.known import KnownNodes
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import hash_root
-from offchain.disputes.availability import Place, Promised
-from offchain.disputes.delivery import LEAST_ANSWER_BLOCKS, Delivery
-from offchain.disputes.referee import Call
-from offchain.disputes.shown import ShownChunk
-from offchain.errors import CommitmentError
-from offchain.parties.answers import Answers, choose_deposit, read_demands
-from offchain.parties.event_log import Getter
-from offchain.parties.live import Desk
+from moot.contracts.model.delivery import make_result
+from moot.contracts.model.types import Job
+from moot.contracts.reasons import Part, PremiumStatus, PromiseStatus, Status
+from moot.offchain.commitments.known import KnownNodes
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import hash_root
+from moot.offchain.disputes.availability import Place, Promised
+from moot.offchain.disputes.delivery import LEAST_ANSWER_BLOCKS, Delivery
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.shown import ShownChunk
+from moot.offchain.errors import CommitmentError
+from moot.offchain.parties.answers import Answers, choose_deposit, read_demands
+from moot.offchain.parties.event_log import Getter
+from moot.offchain.parties.live import Desk
 
 ANSWER_SHARE = 4
 """A demand of a result is to be answered within one part in so many of the window."""

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from offchain.chain import Contract
-from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.answers import parse_log
-from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
-from offchain.chain.receipts import Event, Log
-from offchain.chain.transports import Question
-from offchain.commitments.tree import Digest
-from offchain.errors import BadCall, ChainUnavailable, NodeError
+from moot.offchain.chain import Contract
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.chain.answers import parse_log
+from moot.offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
+from moot.offchain.chain.receipts import Event, Log
+from moot.offchain.chain.transports import Question
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import BadCall, ChainUnavailable, NodeError
 
 TRIES = 20
 """Looks until one is not disturbed by a block that comes meanwhile."""

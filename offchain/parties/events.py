@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, TextIO
 
-from offchain.text import clean, clean_values
+from moot.offchain.text import clean, clean_values
 
 LONGEST = 2_000
 """Characters of a text that are told: somebody else may have written it."""

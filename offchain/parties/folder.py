@@ -18,13 +18,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from contracts.model.types import NOBODY, Address, Job
-from offchain.chain import Chain
-from offchain.chain.connection import find_genesis
-from offchain.datastore.disk import reporting
-from offchain.errors import StoreError, UsageError
-from offchain.files import make_folder, replacing
-from offchain.providers.store import Store
+from moot.contracts.model.types import NOBODY, Address, Job
+from moot.offchain.chain import Chain
+from moot.offchain.chain.connection import find_genesis
+from moot.offchain.datastore.disk import reporting
+from moot.offchain.errors import StoreError, UsageError
+from moot.offchain.files import make_folder, replacing
+from moot.offchain.providers.store import Store
 
 OWNER = "owner.json"
 ID_LETTERS = 8

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from contracts.model.types import Pair, Position
-from contracts.reasons import Phase
-from offchain.disputes.board import Board, get_place
-from offchain.disputes.handover import hand_over
-from offchain.errors import UnprovenEvidence
-from offchain.parties.live import Desk
-from offchain.parties.recall import Recalled
-from offchain.parties.turns import Seat
-from offchain.providers.store import Store
+from moot.contracts.model.types import Pair, Position
+from moot.contracts.reasons import Phase
+from moot.offchain.disputes.board import Board, get_place
+from moot.offchain.disputes.handover import hand_over
+from moot.offchain.errors import UnprovenEvidence
+from moot.offchain.parties.live import Desk
+from moot.offchain.parties.recall import Recalled
+from moot.offchain.parties.turns import Seat
+from moot.offchain.providers.store import Store
 
 
 class Giver:

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from contracts.model.types import Facts, Pair, Position, Terms
-from contracts.reasons import Outcome
-from offchain.commitments.tree import Digest
-from offchain.datastore.disk import Disk
-from offchain.datastore.store import open_copying, open_store
-from offchain.disputes.board import Board, get_place
-from offchain.disputes.evidence import Evidence, judge
-from offchain.disputes.handover import fetch_evidence, load_operands
-from offchain.errors import CostBoundExceeded, StoreError, UsageError, WrongContent
+from moot.contracts.model.types import Facts, Pair, Position, Terms
+from moot.contracts.reasons import Outcome
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.disk import Disk
+from moot.offchain.datastore.store import open_copying, open_store
+from moot.offchain.disputes.board import Board, get_place
+from moot.offchain.disputes.evidence import Evidence, judge
+from moot.offchain.disputes.handover import fetch_evidence, load_operands
+from moot.offchain.errors import CostBoundExceeded, StoreError, UsageError, WrongContent
 
 TOGETHER = 4
 """Hearings that go on at a time; the others wait."""

@@ -8,16 +8,16 @@ says what it does about a job (`consider`) before it sits down at its table.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
-from contracts.model.words import hash_job
-from contracts.reasons import Standing, Status
-from offchain.chain.accounts.fees import GWEI
-from offchain.chain.answers import clean
-from offchain.chain.head import Head
-from offchain.disputes.actors import Actor
-from offchain.disputes.arena import Made
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Outcome
-from offchain.errors import (
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.chain.accounts.fees import GWEI
+from moot.offchain.chain.answers import clean
+from moot.offchain.chain.head import Head
+from moot.offchain.disputes.actors import Actor
+from moot.offchain.disputes.arena import Made
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Outcome
+from moot.offchain.errors import (
     AccountBusy,
     ChainError,
     DamagedFile,
@@ -26,17 +26,17 @@ from offchain.errors import (
     TransactionRefused,
     UsageError,
 )
-from offchain.parties.computing import read_claim, recall_run
-from offchain.parties.events import Tell
-from offchain.parties.folder import Folder
-from offchain.parties.handing import Giver
-from offchain.parties.live import Desk, connected_desk, open_signers
-from offchain.parties.publishing import Publisher
-from offchain.parties.recall import Recalled
-from offchain.parties.resources import Resources, make_stand
-from offchain.parties.serving import is_shown
-from offchain.parties.settings import Settings
-from offchain.parties.turns import (
+from moot.offchain.parties.computing import read_claim, recall_run
+from moot.offchain.parties.events import Tell
+from moot.offchain.parties.folder import Folder
+from moot.offchain.parties.handing import Giver
+from moot.offchain.parties.live import Desk, connected_desk, open_signers
+from moot.offchain.parties.publishing import Publisher
+from moot.offchain.parties.recall import Recalled
+from moot.offchain.parties.resources import Resources, make_stand
+from moot.offchain.parties.serving import is_shown
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.turns import (
     MOST_WAIT_BLOCKS,
     Outages,
     Seat,
@@ -46,8 +46,8 @@ from offchain.parties.turns import (
     take_turns,
     tell_made,
 )
-from offchain.parties.works import Work
-from offchain.parties.workshop import Checks, Result, Workshop, plan_errand
+from moot.offchain.parties.works import Work
+from moot.offchain.parties.workshop import Checks, Result, Workshop, plan_errand
 
 SPENT = "spent"
 

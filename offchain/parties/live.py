@@ -10,32 +10,32 @@ from pathlib import Path
 
 from eth_utils.address import is_address
 
-from contracts.deployment import bind_referee
-from contracts.model.abi import unpack_job
-from contracts.model.types import NOBODY, Job, Pair
-from contracts.model.words import hash_job
-from contracts.reasons import Standing
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.table import find_arithmetic
-from offchain.chain import Contract
-from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read_password
-from offchain.chain.accounts.fees import GWEI
-from offchain.chain.accounts.keystore import find_exposure
-from offchain.chain.accounts.opening import OwnChain
-from offchain.disputes.actors import Client, View
-from offchain.disputes.arena import ChainView
-from offchain.disputes.board import Board
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call
-from offchain.disputes.tournament import Tournament
-from offchain.errors import (
+from moot.contracts.deployment import bind_referee
+from moot.contracts.model.abi import unpack_job
+from moot.contracts.model.types import NOBODY, Job, Pair
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import Standing
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.chain import Contract
+from moot.offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read_password
+from moot.offchain.chain.accounts.fees import GWEI
+from moot.offchain.chain.accounts.keystore import find_exposure
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.disputes.actors import Client, View
+from moot.offchain.disputes.arena import ChainView
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.errors import (
     BadCall,
     Reverted,
     UsageError,
 )
-from offchain.parties.events import Tell, make_say
-from offchain.parties.settings import Settings
-from offchain.parties.sight import Sight
+from moot.offchain.parties.events import Tell, make_say
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.sight import Sight
 
 TRIES = 3
 """How often it is asked whether the referee is one before a user is told that it is not."""

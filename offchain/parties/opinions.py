@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from contracts.model.types import Job, Member
-from offchain.chain.accounts.opening import OwnNode
-from offchain.chain.answers import parse_log
-from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
-from offchain.chain.receipts import Log
-from offchain.chain.transports import Question
-from offchain.errors import NodeError
+from moot.contracts.model.types import Job, Member
+from moot.offchain.chain.accounts.opening import OwnNode
+from moot.offchain.chain.answers import parse_log
+from moot.offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
+from moot.offchain.chain.receipts import Log
+from moot.offchain.chain.transports import Question
+from moot.offchain.errors import NodeError
 
 MOST_JOBS = 50
 """So many jobs are compared in one look, those that were not compared for longest."""

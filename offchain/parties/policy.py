@@ -3,10 +3,10 @@
 import importlib.util
 from pathlib import Path
 
-from contracts.model.types import Job
-from offchain.errors import UsageError
-from offchain.programs.graph import Program
-from offchain.text import clean
+from moot.contracts.model.types import Job
+from moot.offchain.errors import UsageError
+from moot.offchain.programs.graph import Program
+from moot.offchain.text import clean
 
 
 class Policy:
@@ -46,5 +46,5 @@ def load_policy(name: str) -> Policy:
     spec.loader.exec_module(module)
     policy = getattr(module, kind, None)
     if not (isinstance(policy, type) and issubclass(policy, Policy)):
-        raise UsageError(f"{path} has no class {kind} of offchain.parties.policy.Policy")
+        raise UsageError(f"{path} has no class {kind} of moot.offchain.parties.policy.Policy")
     return policy()

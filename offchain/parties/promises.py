@@ -6,8 +6,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from contracts.model.abi import unpack_promise
-from contracts.model.answers import (
+from moot.contracts.model.abi import unpack_promise
+from moot.contracts.model.answers import (
     MIN_BOND_DEPOSITS,
     MIN_DEPOSIT_WEI,
     Promise,
@@ -15,17 +15,17 @@ from contracts.model.answers import (
     hash_subject,
     make_subject,
 )
-from contracts.model.types import Job
-from contracts.reasons import DemandStatus, PromiseStatus
-from offchain.chain.accounts.fees import GWEI
-from offchain.commitments.tree import Digest
-from offchain.disputes.availability import Asker, Lack, Promised, calculate_share
-from offchain.disputes.referee import Call
-from offchain.disputes.shown import Shown
-from offchain.parties.answers import Answers, choose_deposit
-from offchain.parties.live import Desk
-from offchain.parties.purse import BUDGET_BLOCKS, Purse
-from offchain.parties.settings import to_wei
+from moot.contracts.model.types import Job
+from moot.contracts.reasons import DemandStatus, PromiseStatus
+from moot.offchain.chain.accounts.fees import GWEI
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.availability import Asker, Lack, Promised, calculate_share
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.shown import Shown
+from moot.offchain.parties.answers import Answers, choose_deposit
+from moot.offchain.parties.live import Desk
+from moot.offchain.parties.purse import BUDGET_BLOCKS, Purse
+from moot.offchain.parties.settings import to_wei
 
 ANSWER_SHARE = 4
 """A client promises to answer within one part in so many of the time to commit."""

@@ -2,31 +2,31 @@
 
 from dataclasses import dataclass
 
-from contracts.model.types import Job
-from contracts.reasons import Standing, Status
-from offchain.chain.accounts.fees import GWEI
-from offchain.datastore.objects import STATES
-from offchain.disputes.actors import Player
-from offchain.disputes.availability import Lack, Place, explain_weakness
-from offchain.disputes.conditions import check_size, check_terms, describe_problems
-from offchain.disputes.crowds import count_hidden, count_lost
-from offchain.disputes.delivery import Sharer, count_payable, find_result, register
-from offchain.disputes.delivery import explain_weakness as explain_weak_premium
-from offchain.disputes.gas import REVEAL_GAS
-from offchain.disputes.players import Move
-from offchain.errors import StoreError
-from offchain.parties.computing import make_conditions
-from offchain.parties.deliveries import Deliveries
-from offchain.parties.keeper import Keeper
-from offchain.parties.live import Deputy, Desk, StandIn
-from offchain.parties.policy import ask_policy, load_policy
-from offchain.parties.promises import Promises
-from offchain.parties.recall import Recalled
-from offchain.parties.salts import find_salt, get_salt, has_salt
-from offchain.parties.settings import to_wei
-from offchain.parties.turns import Seat
-from offchain.parties.works import Work
-from offchain.parties.workshop import Checks, Result
+from moot.contracts.model.types import Job
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.chain.accounts.fees import GWEI
+from moot.offchain.datastore.objects import STATES
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.availability import Lack, Place, explain_weakness
+from moot.offchain.disputes.conditions import check_size, check_terms, describe_problems
+from moot.offchain.disputes.crowds import count_hidden, count_lost
+from moot.offchain.disputes.delivery import Sharer, count_payable, find_result, register
+from moot.offchain.disputes.delivery import explain_weakness as explain_weak_premium
+from moot.offchain.disputes.gas import REVEAL_GAS
+from moot.offchain.disputes.players import Move
+from moot.offchain.errors import StoreError
+from moot.offchain.parties.computing import make_conditions
+from moot.offchain.parties.deliveries import Deliveries
+from moot.offchain.parties.keeper import Keeper
+from moot.offchain.parties.live import Deputy, Desk, StandIn
+from moot.offchain.parties.policy import ask_policy, load_policy
+from moot.offchain.parties.promises import Promises
+from moot.offchain.parties.recall import Recalled
+from moot.offchain.parties.salts import find_salt, get_salt, has_salt
+from moot.offchain.parties.settings import to_wei
+from moot.offchain.parties.turns import Seat
+from moot.offchain.parties.works import Work
+from moot.offchain.parties.workshop import Checks, Result
 
 
 @dataclass

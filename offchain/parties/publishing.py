@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from contracts.model.types import Job
-from contracts.reasons import Standing, Status
-from offchain.datastore.alone import ServerProcess
-from offchain.parties.computing import read_claim
-from offchain.parties.folder import Folder
-from offchain.parties.live import Desk
-from offchain.parties.recall import Recalled
-from offchain.parties.serving import Stage, has_won, is_published, is_shown, publish, serving
-from offchain.parties.works import Work
+from moot.contracts.model.types import Job
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.datastore.alone import ServerProcess
+from moot.offchain.parties.computing import read_claim
+from moot.offchain.parties.folder import Folder
+from moot.offchain.parties.live import Desk
+from moot.offchain.parties.recall import Recalled
+from moot.offchain.parties.serving import Stage, has_won, is_published, is_shown, publish, serving
+from moot.offchain.parties.works import Work
 
 
 class Publisher:

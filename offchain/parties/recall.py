@@ -5,13 +5,13 @@ A provider of many jobs needs the tensors of those alone that are disputed.
 
 from collections.abc import Callable, Sequence
 
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array, TensorTree
-from offchain.commitments.tree import Digest, Tree
-from offchain.programs.graph import Origin
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.task import Task
-from offchain.providers.testimony import Testimony
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import Array, TensorTree
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.programs.graph import Origin
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.task import Task
+from moot.offchain.providers.testimony import Testimony
 
 
 class Recalled:

@@ -8,14 +8,14 @@ Joining, sending and going on ask the same sums: what calls are offered
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from contracts.model.types import Address, Job, Member, Pair, Terms
-from contracts.reasons import Standing
-from offchain.chain.accounts.budget import find_shortage
-from offchain.chain.accounts.fees import GWEI
-from offchain.disputes.gas import END_GAS, MATCH_GAS, MOST_GAS, calculate_crowd_gas
-from offchain.disputes.referee import Call
-from offchain.disputes.tournament import Tournament
-from offchain.parties.settings import Settings, to_wei
+from moot.contracts.model.types import Address, Job, Member, Pair, Terms
+from moot.contracts.reasons import Standing
+from moot.offchain.chain.accounts.budget import find_shortage
+from moot.offchain.chain.accounts.fees import GWEI
+from moot.offchain.disputes.gas import END_GAS, MATCH_GAS, MOST_GAS, calculate_crowd_gas
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.parties.settings import Settings, to_wei
 
 _LAST_GAS = MOST_GAS["leaf"]
 """What a match may still take whose other moves were dearer than is known of any."""

@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Container
 from contextlib import suppress
 
-from offchain.errors import DamagedFile, StoreError
-from offchain.providers.store import Store
+from moot.offchain.errors import DamagedFile, StoreError
+from moot.offchain.providers.store import Store
 
 SALT_BYTES = 32
 COPIES = ("member", "member-copy")

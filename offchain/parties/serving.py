@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
-from contracts.model.types import Job
-from contracts.reasons import Standing, Status
-from offchain.commitments.tensors import compute_history_root
-from offchain.commitments.tree import Digest, Tree
-from offchain.datastore.alone import ServerProcess
-from offchain.datastore.objects import HISTORIES, STATES, TENSORS, name_object
-from offchain.parties.live import Desk
-from offchain.providers.store import Store
+from moot.contracts.model.types import Job
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.commitments.tensors import compute_history_root
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.datastore.alone import ServerProcess
+from moot.offchain.datastore.objects import HISTORIES, STATES, TENSORS, name_object
+from moot.offchain.parties.live import Desk
+from moot.offchain.providers.store import Store
 
 _PAID = frozenset({Standing.REVEALED, Standing.LATE, Standing.PAID})
 """Where a member of the claim stands that has won: its money is its own, or will be."""

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 PREFIX = "MOOT_"
 MOST_BYTES = 2**20

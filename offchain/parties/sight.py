@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contracts.model.abi import unpack_job, unpack_member
-from contracts.model.types import NOBODY, Address, Event, Job, Member
-from offchain.arithmetic.base import Arithmetic
-from offchain.chain import Contract
-from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.answers import parse_data, parse_log
-from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
-from offchain.chain.receipts import Log
-from offchain.chain.transports import Question
-from offchain.disputes.chain_referee import SENSELESS, ChainReferee
-from offchain.errors import ChainUnavailable, NodeError
-from offchain.parties.opinions import Opinions, Said, State
+from moot.contracts.model.abi import unpack_job, unpack_member
+from moot.contracts.model.types import NOBODY, Address, Event, Job, Member
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.chain import Contract
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.chain.answers import parse_data, parse_log
+from moot.offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
+from moot.offchain.chain.receipts import Log
+from moot.offchain.chain.transports import Question
+from moot.offchain.disputes.chain_referee import SENSELESS, ChainReferee
+from moot.offchain.errors import ChainUnavailable, NodeError
+from moot.offchain.parties.opinions import Opinions, Said, State
 
 TOGETHER = 50
 """Jobs that are asked for in one exchange, two questions each."""

@@ -16,16 +16,16 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, Any, Self
 
-from contracts.deployment import deploy_availability, deploy_delivery, deploy_referee
-from offchain.chain import Address, connect
-from offchain.chain.accounts import KeyAccount, create_keystore
-from offchain.chain.connection import Chain
-from offchain.chain.devnode.__main__ import LISTENING
-from offchain.chain.receipts import Transaction
-from offchain.children import wait_or_kill
-from offchain.errors import ChainError, MootError, UsageError
-from offchain.parties.events import Tell
-from offchain.parties.settings import VARIABLES
+from moot.contracts.deployment import deploy_availability, deploy_delivery, deploy_referee
+from moot.offchain.chain import Address, connect
+from moot.offchain.chain.accounts import KeyAccount, create_keystore
+from moot.offchain.chain.connection import Chain
+from moot.offchain.chain.devnode.__main__ import LISTENING
+from moot.offchain.chain.receipts import Transaction
+from moot.offchain.children import wait_or_kill
+from moot.offchain.errors import ChainError, MootError, UsageError
+from moot.offchain.parties.events import Tell
+from moot.offchain.parties.settings import VARIABLES
 
 LIGHT_SCRYPT = 2**12
 """Keys that everybody may have need not take long to open."""
@@ -75,7 +75,7 @@ class Testnet:
         (self.folder / "password").write_text(PASSWORD + "\n")
         (self.folder / "store").mkdir(exist_ok=True)
         seconds = str(self.block_seconds)
-        node = (sys.executable, "-m", "offchain.chain.devnode", "--block-seconds", seconds)
+        node = (sys.executable, "-m", "moot.offchain.chain.devnode", "--block-seconds", seconds)
         line = _read_first("node", self.start("node", node))
         url = line.removeprefix(LISTENING).strip()
         serve = (*self.moot, "store", "serve", str(self.folder / "store"), "--json")

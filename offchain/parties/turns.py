@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from contracts.reasons import Reason, Status
-from offchain.chain.answers import clean
-from offchain.chain.head import Head
-from offchain.disputes.arena import ChainView, Made
-from offchain.disputes.crowds import count_calls
-from offchain.disputes.game import is_overtaken
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call, Outcome
-from offchain.errors import ChainError, ChainUnavailable, MootError, RefereeError, Reverted
-from offchain.parties.events import Tell
-from offchain.parties.live import Desk
+from moot.contracts.reasons import Reason, Status
+from moot.offchain.chain.answers import clean
+from moot.offchain.chain.head import Head
+from moot.offchain.disputes.arena import ChainView, Made
+from moot.offchain.disputes.crowds import count_calls
+from moot.offchain.disputes.game import is_overtaken
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call, Outcome
+from moot.offchain.errors import ChainError, ChainUnavailable, MootError, RefereeError, Reverted
+from moot.offchain.parties.events import Tell
+from moot.offchain.parties.live import Desk
 
 PATIENCE_S = 60.0
 RETRY_S = 1.0

@@ -8,25 +8,25 @@ counts if it is proven: what is proven is the same, whoever brings it.
 import shutil
 from pathlib import Path
 
-from contracts.model.types import Terms
-from contracts.reasons import LeafMode, Outcome, Phase
-from offchain.commitments.tree import Digest
-from offchain.datastore.web import Web
-from offchain.disputes.actors import Caller
-from offchain.disputes.board import Board
-from offchain.disputes.evidence import rule_by
-from offchain.disputes.handover import count_bytes
-from offchain.disputes.party import Party
-from offchain.disputes.tournament import Tournament
-from offchain.errors import StoreError, VerifierError
-from offchain.parties.hearing import Hearing, Hearings, judge_found
-from offchain.parties.keeper import Keeper
-from offchain.parties.live import Desk
-from offchain.parties.settings import split_list
-from offchain.parties.turns import Seat
-from offchain.parties.works import Work
-from offchain.parties.workshop import Checks
-from offchain.providers.testimony import Testimony
+from moot.contracts.model.types import Terms
+from moot.contracts.reasons import LeafMode, Outcome, Phase
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.web import Web
+from moot.offchain.disputes.actors import Caller
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.evidence import rule_by
+from moot.offchain.disputes.handover import count_bytes
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.errors import StoreError, VerifierError
+from moot.offchain.parties.hearing import Hearing, Hearings, judge_found
+from moot.offchain.parties.keeper import Keeper
+from moot.offchain.parties.live import Desk
+from moot.offchain.parties.settings import split_list
+from moot.offchain.parties.turns import Seat
+from moot.offchain.parties.works import Work
+from moot.offchain.parties.workshop import Checks
+from moot.offchain.providers.testimony import Testimony
 
 EVIDENCE_SHARE = 4
 """Members have one part in so many of the verifier's clock to hand over what it needs."""

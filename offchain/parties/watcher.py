@@ -4,18 +4,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from contracts.model.types import NOBODY
-from contracts.reasons import Standing, Status
-from offchain.commitments.tree import Digest
-from offchain.disputes.actors import Actor, Player, View
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call
-from offchain.parties.keeper import Keeper
-from offchain.parties.live import Deputy, Desk, StandIn
-from offchain.parties.recall import Recalled
-from offchain.parties.turns import Seat
-from offchain.parties.works import Work
-from offchain.parties.workshop import Checks
+from moot.contracts.model.types import NOBODY
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.actors import Actor, Player, View
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call
+from moot.offchain.parties.keeper import Keeper
+from moot.offchain.parties.live import Deputy, Desk, StandIn
+from moot.offchain.parties.recall import Recalled
+from moot.offchain.parties.turns import Seat
+from moot.offchain.parties.works import Work
+from moot.offchain.parties.workshop import Checks
 
 
 @dataclass(frozen=True, slots=True)

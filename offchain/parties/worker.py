@@ -18,16 +18,16 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from offchain.disputes.availability import Lack
-from offchain.disputes.conditions import get_memory
-from offchain.errors import MootError
-from offchain.parties.computing import GIGABYTE, IncompleteJob, UnwantedJob, compute
-from offchain.parties.events import Lines, Tell
-from offchain.parties.folder import Folder
-from offchain.parties.live import opened_desk
-from offchain.parties.policy import load_policy
-from offchain.parties.settings import Settings
-from offchain.parties.workshop import DONE, Checks, encode_lack
+from moot.offchain.disputes.availability import Lack
+from moot.offchain.disputes.conditions import get_memory
+from moot.offchain.errors import MootError
+from moot.offchain.parties.computing import GIGABYTE, IncompleteJob, UnwantedJob, compute
+from moot.offchain.parties.events import Lines, Tell
+from moot.offchain.parties.folder import Folder
+from moot.offchain.parties.live import opened_desk
+from moot.offchain.parties.policy import load_policy
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.workshop import DONE, Checks, encode_lack
 
 
 def main() -> None:

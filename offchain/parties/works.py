@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from contracts.model.types import Job
-from contracts.reasons import Standing
-from offchain.parties.recall import Recalled
-from offchain.parties.serving import Stage
-from offchain.parties.turns import Seat
-from offchain.providers.store import Store
+from moot.contracts.model.types import Job
+from moot.contracts.reasons import Standing
+from moot.offchain.parties.recall import Recalled
+from moot.offchain.parties.serving import Stage
+from moot.offchain.parties.turns import Seat
+from moot.offchain.providers.store import Store
 
 
 @dataclass

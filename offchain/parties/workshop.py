@@ -17,18 +17,18 @@ from math import inf
 from queue import Empty, SimpleQueue
 from typing import IO, Any, Self
 
-from contracts.model.types import Job
-from offchain.children import end_by_input
-from offchain.disputes.availability import Lack, TensorProof
-from offchain.disputes.conditions import HOUR_S, count_left
-from offchain.parties.events import Tell
-from offchain.parties.settings import Settings
+from moot.contracts.model.types import Job
+from moot.offchain.children import end_by_input
+from moot.offchain.disputes.availability import Lack, TensorProof
+from moot.offchain.disputes.conditions import HOUR_S, count_left
+from moot.offchain.parties.events import Tell
+from moot.offchain.parties.settings import Settings
 
 END_S = 10.0
 MOST_DEATHS = 2
 """A job with which the process has died so often is not tried again, unless it has to be."""
 DONE = "done"
-WORKER = "offchain.parties.worker"
+WORKER = "moot.offchain.parties.worker"
 """The program of the process that computes."""
 
 

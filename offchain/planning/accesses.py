@@ -12,7 +12,7 @@ from itertools import pairwise, product
 from math import gcd, prod
 from typing import NamedTuple
 
-from offchain.programs.graph import Operand, Row
+from moot.offchain.programs.graph import Operand, Row
 
 Sizes = tuple[int, ...]
 """Extents of the variables of a domain, none of them 0."""

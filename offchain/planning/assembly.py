@@ -5,11 +5,11 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.planning.accesses import Sizes, coalesce, collapse, get_used, row_major
-from offchain.planning.gathers import find_fusible
-from offchain.planning.readings import Reading, is_turned
-from offchain.planning.region import (
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.planning.accesses import Sizes, coalesce, collapse, get_used, row_major
+from moot.offchain.planning.gathers import find_fusible
+from moot.offchain.planning.readings import Reading, is_turned
+from moot.offchain.planning.region import (
     Apply,
     Columns,
     Constant,
@@ -21,8 +21,8 @@ from offchain.planning.region import (
     Value,
     is_full,
 )
-from offchain.planning.roles import Group, Member, Role, as_folded, as_picked
-from offchain.programs.graph import Kind, Operand, Origin
+from moot.offchain.planning.roles import Group, Member, Role, as_folded, as_picked
+from moot.offchain.programs.graph import Kind, Operand, Origin
 
 _PART_COLUMNS = 1 << 13
 """Columns of a part of a long row, where maps alone are computed."""

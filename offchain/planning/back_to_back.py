@@ -12,12 +12,12 @@ from itertools import takewhile
 from math import prod
 from typing import ClassVar, Generic, TypeVar
 
-from offchain.planning.accesses import collapse, find_strided, get_used, row_major
-from offchain.planning.assembly import list_accesses
-from offchain.planning.preconditions import Form, Precondition
-from offchain.planning.readings import is_identity
-from offchain.planning.roles import Group, Member, Role
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program
+from moot.offchain.planning.accesses import collapse, find_strided, get_used, row_major
+from moot.offchain.planning.assembly import list_accesses
+from moot.offchain.planning.preconditions import Form, Precondition
+from moot.offchain.planning.readings import is_identity
+from moot.offchain.planning.roles import Group, Member, Role
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
 _LEAST_ELEMENTS = 1 << 18
 """Elements of the first product beyond which a core's second cache does not hold it."""

@@ -12,11 +12,11 @@ from itertools import groupby
 from math import prod
 from typing import ClassVar, NamedTuple
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.planning.accesses import get_used
-from offchain.planning.preconditions import Form, Precondition, make_form
-from offchain.planning.readings import is_whole
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.planning.accesses import get_used
+from moot.offchain.planning.preconditions import Form, Precondition, make_form
+from moot.offchain.planning.readings import is_whole
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
 _LEAST_PRODUCTS = 3
 """Products that are worth a chain."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, NamedTuple
 
-from offchain.arithmetic.functions import DType
-from offchain.planning.accesses import (
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.planning.accesses import (
     Sizes,
     Strided,
     collapse,
@@ -14,8 +14,8 @@ from offchain.planning.accesses import (
     is_inside,
     row_major,
 )
-from offchain.planning.preconditions import Form, Precondition, make_form
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from moot.offchain.planning.preconditions import Form, Precondition, make_form
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
 INTEGERS = frozenset({DType.INT64, DType.INT32})
 """The types of indices that are coordinates."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from offchain.planning.back_to_back import BackToBack, join_products
-from offchain.planning.chains import Chain, find_chains
-from offchain.planning.gathers import find_fusible, is_in_columns
-from offchain.planning.preconditions import make_form
-from offchain.planning.readings import as_fused_map, is_identity, is_turned_copy
-from offchain.planning.roles import (
+from moot.offchain.planning.back_to_back import BackToBack, join_products
+from moot.offchain.planning.chains import Chain, find_chains
+from moot.offchain.planning.gathers import find_fusible, is_in_columns
+from moot.offchain.planning.preconditions import make_form
+from moot.offchain.planning.readings import as_fused_map, is_identity, is_turned_copy
+from moot.offchain.planning.roles import (
     EXPRESSIBLE,
     FEW_ROWS,
     SMALL_ELEMENTS,
@@ -22,10 +22,10 @@ from offchain.planning.roles import (
     is_nested,
     is_one_hot,
 )
-from offchain.planning.selections import Selection, find_selection
-from offchain.planning.sorts import Sort, find_sorts
-from offchain.planning.vertical import Vertical, find_stack, is_fold_of
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program
+from moot.offchain.planning.selections import Selection, find_selection
+from moot.offchain.planning.sorts import Sort, find_sorts
+from moot.offchain.planning.vertical import Vertical, find_stack, is_fold_of
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
 _MAX_MEMBERS = 64
 _WINDOW = 96

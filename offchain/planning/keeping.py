@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from offchain.planning.order import count_bytes, find_storages
-from offchain.planning.schedule import Task
-from offchain.programs.graph import Origin, Program
+from moot.offchain.planning.order import count_bytes, find_storages
+from moot.offchain.planning.schedule import Task
+from moot.offchain.programs.graph import Origin, Program
 
 
 def choose_kept(

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from offchain.planning.order import Storage, count_bytes, find_storages
-from offchain.planning.schedule import Task
-from offchain.programs.graph import Origin, Program
+from moot.offchain.planning.order import Storage, count_bytes, find_storages
+from moot.offchain.planning.schedule import Task
+from moot.offchain.programs.graph import Origin, Program
 
 
 def estimate_peak(

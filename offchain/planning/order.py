@@ -7,8 +7,8 @@ operator that is an alias of a whole tensor lies in that tensor's storage.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-from offchain.planning.readings import is_alias
-from offchain.programs.graph import Operand, Origin, Program
+from moot.offchain.planning.readings import is_alias
+from moot.offchain.programs.graph import Operand, Origin, Program
 
 Storage = tuple[Origin, int]
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from offchain.arithmetic.functions import Function
-from offchain.planning.accesses import project
-from offchain.planning.schedule import Task
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.planning.accesses import project
+from moot.offchain.planning.schedule import Task
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row
 
 _LEAST_READERS = 4
 """Contractions that make up for the copy of a factor, at least."""

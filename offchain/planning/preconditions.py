@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from offchain.errors import BrokenPrecondition
+from moot.offchain.errors import BrokenPrecondition
 
 DEBUG_VARIABLE = "MOOT_DEBUG"
 

@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from offchain.arithmetic.functions import Function
-from offchain.planning.accesses import Sizes, Strided, find_strided, get_used, project, row_major
-from offchain.programs.graph import Kind, Node, Operand, Origin
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.planning.accesses import (
+    Sizes,
+    Strided,
+    find_strided,
+    get_used,
+    project,
+    row_major,
+)
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin
 
 _LEAST_TURNED = 1 << 14
 """Elements of a domain that make up for a copy of an operand."""

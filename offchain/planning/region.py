@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import ClassVar, NamedTuple
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.planning.preconditions import Form, Precondition
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.planning.preconditions import Form, Precondition
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from itertools import pairwise
 from math import prod
 from typing import ClassVar, NamedTuple
 
-from offchain.arithmetic.functions import Function
-from offchain.planning.accesses import Sizes, project, row_major
-from offchain.planning.preconditions import Form, Precondition
-from offchain.planning.readings import Reading
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.planning.accesses import Sizes, project, row_major
+from moot.offchain.planning.preconditions import Form, Precondition
+from moot.offchain.planning.readings import Reading
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
 _POSITIONS = frozenset({Function.ARGMAX, Function.ARGMIN})
 

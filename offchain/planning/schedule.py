@@ -3,9 +3,9 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from offchain.planning.grouping import Unit, list_indices
-from offchain.planning.sorts import Sort
-from offchain.programs.graph import Origin, Program
+from moot.offchain.planning.grouping import Unit, list_indices
+from moot.offchain.planning.sorts import Sort
+from moot.offchain.programs.graph import Origin, Program
 
 
 class Task(NamedTuple):

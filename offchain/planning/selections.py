@@ -16,12 +16,12 @@ from functools import cache
 from math import prod
 from typing import ClassVar
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.planning.accesses import Sizes
-from offchain.planning.preconditions import Form, Precondition, make_form
-from offchain.planning.readings import Reading, is_identity
-from offchain.planning.roles import as_picked, is_broadcast
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.planning.accesses import Sizes
+from moot.offchain.planning.preconditions import Form, Precondition, make_form
+from moot.offchain.planning.readings import Reading, is_identity
+from moot.offchain.planning.roles import as_picked, is_broadcast
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
 _LEAST = 0xFF800000
 _NOWHERE = (1 << 64) - 1

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.planning.accesses import Sizes, Strided, is_inside, row_major
-from offchain.planning.preconditions import Form, Precondition, make_form
-from offchain.planning.readings import Reading, is_identity
-from offchain.planning.roles import as_folded
-from offchain.planning.vertical import is_fold_of
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.planning.accesses import Sizes, Strided, is_inside, row_major
+from moot.offchain.planning.preconditions import Form, Precondition, make_form
+from moot.offchain.planning.readings import Reading, is_identity
+from moot.offchain.planning.roles import as_folded
+from moot.offchain.planning.vertical import is_fold_of
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
 _LEAST_LINE = 17
 """Elements of a line that are worth a sort; what a line of fewer reads may be computed early."""

@@ -12,11 +12,11 @@ from itertools import product
 from math import prod
 from typing import ClassVar, NamedTuple
 
-from offchain.arithmetic import float32
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.planning.preconditions import Form, Precondition
-from offchain.planning.region import (
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.planning.preconditions import Form, Precondition
+from moot.offchain.planning.region import (
     Apply,
     Constant,
     Fold,

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, NamedTuple
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.planning.accesses import Sizes, coalesce
-from offchain.planning.preconditions import Form, Precondition
-from offchain.planning.readings import Reading, is_identity
-from offchain.planning.roles import EXPRESSIBLE, find_matrix
-from offchain.programs.graph import Node, Origin
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.planning.accesses import Sizes, coalesce
+from moot.offchain.planning.preconditions import Form, Precondition
+from moot.offchain.planning.readings import Reading, is_identity
+from moot.offchain.planning.roles import EXPRESSIBLE, find_matrix
+from moot.offchain.programs.graph import Node, Origin
 
 _LEAST_COLUMNS = 8
 _MAX_MATRICES = 1 << 12

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.planning.accesses import find_affine
-from offchain.planning.preconditions import Form, Precondition, make_form
-from offchain.planning.roles import EXPRESSIBLE
-from offchain.programs.graph import Node, Origin, Row
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.planning.accesses import find_affine
+from moot.offchain.planning.preconditions import Form, Precondition, make_form
+from moot.offchain.planning.roles import EXPRESSIBLE
+from moot.offchain.programs.graph import Node, Origin, Row
 
 POSITIONS = {Function.ARGMAX: Function.GT, Function.ARGMIN: Function.LT}
 """The folds that return the position of the best element -> what makes another one better."""

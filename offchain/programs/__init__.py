@@ -4,6 +4,6 @@
 `encoding` and `roots` how they are committed to. Nothing here knows torch.
 """
 
-from offchain.arithmetic.environment import require_rounding
+from moot.offchain.arithmetic.environment import require_rounding
 
 require_rounding()

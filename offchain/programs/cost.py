@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Slot
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Slot
 
 _COPIES = 4
 

@@ -7,11 +7,11 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.errors import ProgramError
-from offchain.programs.encoding import (
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs.encoding import (
     NODE,
     OPERAND,
     ROW,
@@ -19,9 +19,9 @@ from offchain.programs.encoding import (
     TERM,
     encode_first_line,
 )
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
-from offchain.programs.legality import check_counts, check_node, check_program
-from offchain.programs.limits import MAX_NODE_BYTES
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.programs.legality import check_counts, check_node, check_program
+from moot.offchain.programs.limits import MAX_NODE_BYTES
 
 _DRAFT_LETTERS = 1_000
 

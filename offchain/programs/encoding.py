@@ -17,11 +17,11 @@ the version of its arithmetic.
 import struct
 from collections.abc import Sequence
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tensors import encode_header
-from offchain.errors import ProgramError
-from offchain.programs.graph import Kind, Node, Operand, Program, Row
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tensors import encode_header
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs.graph import Kind, Node, Operand, Program, Row
 
 NODE = struct.Struct(">6B")
 OPERAND = struct.Struct(">BBIQB")

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from math import prod
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
 
 
 class Kind(IntEnum):

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
-from offchain.arithmetic import bfloat16
-from offchain.arithmetic.evaluate import UndefinedTypesError, check_types
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.errors import ProgramError
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
-from offchain.programs.limits import (
+from moot.offchain.arithmetic import bfloat16
+from moot.offchain.arithmetic.evaluate import UndefinedTypesError, check_types
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.programs.limits import (
     MAX_FOLD_RANK,
     MAX_NODE_BYTES,
     MAX_OPERANDS,

@@ -3,7 +3,7 @@
 The contracts have constants of the same values, and a test compares them.
 """
 
-from offchain.commitments.tags import CHUNK_BYTES
+from moot.offchain.commitments.tags import CHUNK_BYTES
 
 MAX_RANK = 8
 """Dimensions of an output, of a slot and of an operand's access."""

@@ -10,12 +10,12 @@ the arithmetic in a job's terms, too, which do not hold the program root.
 from dataclasses import dataclass
 from functools import cached_property
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, Tree
-from offchain.programs.encoding import encode_layout, encode_name, encode_node
-from offchain.programs.graph import Program
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.programs.encoding import encode_layout, encode_name, encode_node
+from moot.offchain.programs.graph import Program
 
 
 @dataclass(frozen=True, slots=True)

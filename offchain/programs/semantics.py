@@ -10,11 +10,11 @@ arithmetic says. Nothing here is fast.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from offchain.arithmetic.base import Arithmetic, Fold
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.philox import uniform_bits
-from offchain.programs.graph import Kind, Node, Operand, Origin
+from moot.offchain.arithmetic.base import Arithmetic, Fold
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.philox import uniform_bits
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin
 
 
 class Fetch(Protocol):

@@ -13,11 +13,11 @@ from random import Random
 
 import numpy as np
 
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.errors import WrongComputation
-from offchain.programs.graph import Node, Operand, Origin, Program
-from offchain.programs.rounding.entries import Entries, StepLog
-from offchain.programs.semantics import compute_element
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.errors import WrongComputation
+from moot.offchain.programs.graph import Node, Operand, Origin, Program
+from moot.offchain.programs.rounding.entries import Entries, StepLog
+from moot.offchain.programs.semantics import compute_element
 
 STEPS_A_DRAW = 200
 """Steps of a run for each that is drawn, which takes about two more: 1% of the run."""

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.tensors import (
     NUMPY_TYPES,
     Array,
     compute_state_root,
     compute_tensor_root,
 )
-from offchain.commitments.tree import Digest
-from offchain.datastore.columns import ArrayColumn, Column
-from offchain.datastore.orders import Order
-from offchain.datastore.rules import Rule, Take, Way
-from offchain.datastore.store import DataStore
-from offchain.errors import CommitmentError, DamagedFile, StoreError, UsageError
-from offchain.programs.graph import Slot
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.columns import ArrayColumn, Column
+from moot.offchain.datastore.orders import Order
+from moot.offchain.datastore.rules import Rule, Take, Way
+from moot.offchain.datastore.store import DataStore
+from moot.offchain.errors import CommitmentError, DamagedFile, StoreError, UsageError
+from moot.offchain.programs.graph import Slot
 
 AT_STEP = "step"
 """What stands behind the name of a tensor of which a step takes its own row."""

@@ -6,11 +6,11 @@ really played: with real tensors, real traces and real moves.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from offchain.commitments.tensors import Array
-from offchain.commitments.tree import Digest
-from offchain.programs.graph import Program
-from offchain.programs.rounding.entries import StepLog
-from offchain.providers.catalogue import HONEST
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.programs.graph import Program
+from moot.offchain.programs.rounding.entries import StepLog
+from moot.offchain.providers.catalogue import HONEST
 
 Patch = Mapping[int, Callable[[Array], Array]]
 """For the index of a node: takes its output, returns the one that the provider goes on with."""

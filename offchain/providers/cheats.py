@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
-from offchain.commitments.tensors import Array
-from offchain.commitments.tree import Digest
-from offchain.errors import UsageError
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program
-from offchain.programs.semantics import count_links
-from offchain.providers.behaviour import Behaviour, Patch
-from offchain.providers.catalogue import ALL_CHEATS
-from offchain.providers.log_cheats import LOG_MAKERS
-from offchain.providers.task import Task
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import UsageError
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program
+from moot.offchain.programs.semantics import count_links
+from moot.offchain.providers.behaviour import Behaviour, Patch
+from moot.offchain.providers.catalogue import ALL_CHEATS
+from moot.offchain.providers.log_cheats import LOG_MAKERS
+from moot.offchain.providers.task import Task
 
 LEARNING_RATE_FACTOR = np.float32(1.5)
 

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offchain.arithmetic.logged.band import OBEYED_WITHIN
-from offchain.backends.cpu.logged.journals import Reading, Writing
-from offchain.backends.cpu.logged.judgement import Judgement
-from offchain.backends.cpu.logged.stock import Floats
-from offchain.commitments.tensors import Array
-from offchain.errors import UsageError
-from offchain.execution.executor import Executor
-from offchain.programs.rounding.entries import StepLog, make_log
-from offchain.programs.rounding.meaning import is_loggable
-from offchain.providers.behaviour import Behaviour, Patch
+from moot.offchain.arithmetic.logged.band import OBEYED_WITHIN
+from moot.offchain.backends.cpu.logged.journals import Reading, Writing
+from moot.offchain.backends.cpu.logged.judgement import Judgement
+from moot.offchain.backends.cpu.logged.stock import Floats
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.programs.rounding.entries import StepLog, make_log
+from moot.offchain.programs.rounding.meaning import is_loggable
+from moot.offchain.providers.behaviour import Behaviour, Patch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offchain.providers.cheats import Settings
-    from offchain.providers.task import Task
+    from moot.offchain.providers.cheats import Settings
+    from moot.offchain.providers.task import Task
 
 Turn = tuple[int, int, bool]
 """An entry: (operator, element, whether it goes up)."""

@@ -7,29 +7,29 @@ its start and its batches, verifies each, and runs none of the client's code.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from contracts.model.types import Terms
-from offchain.arithmetic.logged import LOGGED
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tensors import compute_data_root, compute_tensor_root
-from offchain.commitments.tree import Digest
-from offchain.datastore.objects import (
+from moot.contracts.model.types import Terms
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tensors import compute_data_root, compute_tensor_root
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.objects import (
     BATCHES,
     LOGS,
     RULES,
     compute_batches_root,
     name_object,
 )
-from offchain.datastore.rules import MAX_RULE_BYTES, decode_rule, encode_rule
-from offchain.datastore.store import DataStore
-from offchain.errors import CommitmentError, LogError, NotInStore, WrongContent, WrongLog
-from offchain.programs.graph import Program, Slot
-from offchain.programs.roots import ProgramHeader
-from offchain.programs.rounding.entries import decode_log, encode_log
-from offchain.programs.rounding.roots import LogTree, has_slot
-from offchain.providers.batches import RuledBatches, StoredBatches
-from offchain.providers.logs import read_logs
-from offchain.providers.task import Task
+from moot.offchain.datastore.rules import MAX_RULE_BYTES, decode_rule, encode_rule
+from moot.offchain.datastore.store import DataStore
+from moot.offchain.errors import CommitmentError, LogError, NotInStore, WrongContent, WrongLog
+from moot.offchain.programs.graph import Program, Slot
+from moot.offchain.programs.roots import ProgramHeader
+from moot.offchain.programs.rounding.entries import decode_log, encode_log
+from moot.offchain.programs.rounding.roots import LogTree, has_slot
+from moot.offchain.providers.batches import RuledBatches, StoredBatches
+from moot.offchain.providers.logs import read_logs
+from moot.offchain.providers.task import Task
 
 MAX_LOG_BYTES = 1 << 26
 """More than the log of any step has that trained in a day."""

@@ -2,18 +2,18 @@
 
 Whoever takes a job bounds its time before anything of it is run, from shapes alone: what a first
 interval takes says nothing of values that its client has chosen for a later one. `python -m
-bench.rates` measures the rates, on values and accesses on which kernels are slowest.
+moot.bench.rates` measures the rates, on values and accesses on which kernels are slowest.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import is_sum
-from offchain.arithmetic.functions import Function
-from offchain.programs.cost import compute_operator_cost, count_bytes
-from offchain.programs.graph import Kind, Node, Program
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import is_sum
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.programs.cost import compute_operator_cost, count_bytes
+from moot.offchain.programs.graph import Kind, Node, Program
 
 
 class Work(Enum):

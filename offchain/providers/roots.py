@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.tensors import (
     Array,
     TensorCommitment,
     commit_tensors,
@@ -10,11 +10,11 @@ from offchain.commitments.tensors import (
     encode_header,
     hash_tensor,
 )
-from offchain.commitments.tree import Digest
-from offchain.execution.executor import Patch
-from offchain.execution.residents import Resident
-from offchain.planning.order import Storage, find_storages
-from offchain.programs.graph import Origin, Program
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.execution.executor import Patch
+from moot.offchain.execution.residents import Resident
+from moot.offchain.planning.order import Storage, find_storages
+from moot.offchain.programs.graph import Origin, Program
 
 _TOGETHER_BYTES = 1 << 25
 """The bytes of outputs that are hashed together, at least: threads wait for each other once."""

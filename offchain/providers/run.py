@@ -10,11 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
-from offchain.backends.cpu.engines import get_engine
-from offchain.backends.cpu.logged.journals import Reading
-from offchain.backends.table import DEFAULT
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import (
+from moot.offchain.backends.cpu.engines import get_engine
+from moot.offchain.backends.cpu.logged.journals import Reading
+from moot.offchain.backends.table import DEFAULT
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import (
     Array,
     TensorCommitment,
     TensorTree,
@@ -22,17 +22,17 @@ from offchain.commitments.tensors import (
     compute_history_root,
     compute_state_root,
 )
-from offchain.commitments.tree import Digest, Tree
-from offchain.errors import DamagedFile, DeviceLost, NotInStore, StoreError
-from offchain.execution.executor import Executor
-from offchain.execution.residents import fetch_all
-from offchain.programs.graph import Origin, Program
-from offchain.providers.audit import Audit
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.recent import Recent
-from offchain.providers.roots import OutputRoots, TensorRoots
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.errors import DamagedFile, DeviceLost, NotInStore, StoreError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.residents import fetch_all
+from moot.offchain.programs.graph import Origin, Program
+from moot.offchain.providers.audit import Audit
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.recent import Recent
+from moot.offchain.providers.roots import OutputRoots, TensorRoots
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 
 Progress = Callable[[int], None]
 """Called with the number of steps that are done."""

@@ -15,10 +15,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from offchain.datastore.disk import Disk, reporting, unreadable
-from offchain.datastore.store import DataStore
-from offchain.errors import DamagedFile, StoreError
-from offchain.files import replacing
+from moot.offchain.datastore.disk import Disk, reporting, unreadable
+from moot.offchain.datastore.store import DataStore
+from moot.offchain.errors import DamagedFile, StoreError
+from moot.offchain.files import replacing
 
 _NOTES = "notes"
 _NOTE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")

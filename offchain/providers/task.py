@@ -4,21 +4,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import (
     Array,
     TensorCommitment,
     commit_tensors,
     compute_state_root,
     compute_tensor_root,
 )
-from offchain.commitments.tree import Digest, Tree, hash_root
-from offchain.errors import UsageError
-from offchain.execution.preparation import Preparation
-from offchain.programs.graph import Program
-from offchain.programs.roots import ProgramTree
-from offchain.programs.rounding.entries import StepLog
-from offchain.providers.batches import RuledBatches, StoredBatches
+from moot.offchain.commitments.tree import Digest, Tree, hash_root
+from moot.offchain.errors import UsageError
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.programs.graph import Program
+from moot.offchain.programs.roots import ProgramTree
+from moot.offchain.programs.rounding.entries import StepLog
+from moot.offchain.providers.batches import RuledBatches, StoredBatches
 
 
 def check_interval(checkpoint_every: int, steps: int) -> None:

@@ -8,11 +8,11 @@ kept. The moves of a dispute are made from a testimony, and from nothing else of
 from collections.abc import Sequence
 from typing import Protocol
 
-from offchain.commitments.tensors import Array, TensorTree
-from offchain.commitments.tree import Tree
-from offchain.programs.graph import Origin
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.task import Task
+from moot.offchain.commitments.tensors import Array, TensorTree
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.programs.graph import Origin
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.task import Task
 
 
 class Testimony(Protocol):

@@ -14,10 +14,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from offchain.commitments.tensors import Array
-from offchain.errors import ReplicationError, UsageError
-from offchain.replication.orders import MISUSED, Method, Order, encode
-from offchain.replication.profiles import Profile, make_environment
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import ReplicationError, UsageError
+from moot.offchain.replication.orders import MISUSED, Method, Order, encode
+from moot.offchain.replication.profiles import Profile, make_environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Process:
         self._state = folder / "state"
         self._errors = (folder / "errors").open("w+", encoding="utf-8")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "offchain.replication.worker"],
+            [sys.executable, "-m", "moot.offchain.replication.worker"],
             env=make_environment(profile),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from offchain.replication.compare import Setting, Step, compare_processes, running
-from offchain.replication.orders import Method
-from offchain.replication.profiles import Profile
+from moot.offchain.replication.compare import Setting, Step, compare_processes, running
+from moot.offchain.replication.orders import Method
+from moot.offchain.replication.profiles import Profile
 
 
 def name_log(folder: Path, step: int) -> Path:

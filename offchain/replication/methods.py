@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from offchain.errors import UsageError
-from offchain.replication import proven
-from offchain.replication.orders import Train
-from offchain.replication.published import selection, training
+from moot.offchain.errors import UsageError
+from moot.offchain.replication import proven
+from moot.offchain.replication.orders import Train
+from moot.offchain.replication.published import selection, training
 
 METHODS: Mapping[str, Train] = {
     training.METHOD: training.train,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from offchain.commitments.tensors import Array
-from offchain.frontend.recipe import Recipe
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.frontend.recipe import Recipe
 
 State = Mapping[str, Array]
 """The tensors of a state by their names."""

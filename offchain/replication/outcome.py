@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from offchain.replication.compare import Step, summarize
+from moot.offchain.replication.compare import Step, summarize
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,26 +13,26 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.logged import LOGGED
-from offchain.arithmetic.logged.band import LOGGED_WITHIN, REACH
-from offchain.backends.cpu.doubles import set_product
-from offchain.backends.cpu.logged.journals import Reading, Writing
-from offchain.errors import WrongLog
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.recipe import Recipe
-from offchain.programs.graph import Kind, Node, Program
-from offchain.programs.roots import ProgramTree
-from offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_log
-from offchain.programs.rounding.meaning import is_loggable
-from offchain.replication.compare import Setting, Step
-from offchain.replication.logs import compare_by_log, name_log
-from offchain.replication.orders import Answer, Method, Order, choose_start
-from offchain.replication.outcome import Outcome, count, get_share
-from offchain.replication.profiles import PROFILES, Profile
-from offchain.replication.sums import make_product, multiply_arrays
-from offchain.replication.timing import make_stock
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.arithmetic.logged.band import LOGGED_WITHIN, REACH
+from moot.offchain.backends.cpu.doubles import set_product
+from moot.offchain.backends.cpu.logged.journals import Reading, Writing
+from moot.offchain.errors import WrongLog
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.programs.graph import Kind, Node, Program
+from moot.offchain.programs.roots import ProgramTree
+from moot.offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_log
+from moot.offchain.programs.rounding.meaning import is_loggable
+from moot.offchain.replication.compare import Setting, Step
+from moot.offchain.replication.logs import compare_by_log, name_log
+from moot.offchain.replication.orders import Answer, Method, Order, choose_start
+from moot.offchain.replication.outcome import Outcome, count, get_share
+from moot.offchain.replication.profiles import PROFILES, Profile
+from moot.offchain.replication.sums import make_product, multiply_arrays
+from moot.offchain.replication.timing import make_stock
 
 METHOD = "proven"
 """The method's name in an order."""

@@ -14,13 +14,20 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file, save_file
 
-from offchain.arithmetic.logged import LOGGED
-from offchain.commitments.tensors import Array
-from offchain.files import replacing
-from offchain.replication.compare import Process, Setting, Step, Summary, compare_states, running
-from offchain.replication.orders import Method
-from offchain.replication.profiles import PROFILES, Profile
-from offchain.replication.proven import make_method
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.files import replacing
+from moot.offchain.replication.compare import (
+    Process,
+    Setting,
+    Step,
+    Summary,
+    compare_states,
+    running,
+)
+from moot.offchain.replication.orders import Method
+from moot.offchain.replication.profiles import PROFILES, Profile
+from moot.offchain.replication.proven import make_method
 
 LOSS = "output.loss"
 """The name of a training's loss among the tensors of its state."""

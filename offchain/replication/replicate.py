@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from offchain.arithmetic.logged import LOGGED
-from offchain.errors import UsageError
-from offchain.replication import proven
-from offchain.replication.compare import Setting, Step, compare
-from offchain.replication.outcome import Outcome, count
-from offchain.replication.profiles import Profile
-from offchain.replication.published import replicate as published
-from offchain.replication.published import training
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.errors import UsageError
+from moot.offchain.replication import proven
+from moot.offchain.replication.compare import Setting, Step, compare
+from moot.offchain.replication.outcome import Outcome, count
+from moot.offchain.replication.profiles import Profile
+from moot.offchain.replication.published import replicate as published
+from moot.offchain.replication.published import training
 
 Way = Callable[[Setting, Profile, Profile], Iterator[Step]]
 

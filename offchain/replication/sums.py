@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from offchain.commitments.tensors import Array
-from offchain.replication.profiles import Profile
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.replication.profiles import Profile
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Multiplies two matrices, or two batches of as many."""

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import torch
 
-from offchain.commitments.tensors import Array
-from offchain.frontend.recipe import Recipe, TrainingRecipe
-from offchain.replication.orders import Order
-from offchain.replication.published.training import Run
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.replication.orders import Order
+from moot.offchain.replication.published.training import Run
 
 _TYPES = {"seconds_binary64": torch.float64, "seconds_binary32": torch.float32}
 

@@ -17,21 +17,21 @@ from traceback import extract_tb, print_exception
 
 import torch
 
-from offchain.arithmetic.table import find_arithmetic
-from offchain.backends.cpu.doubles import set_product
-from offchain.errors import MootError, UsageError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.capture.eager import EagerRun
-from offchain.frontend.load import load_recipe
-from offchain.frontend.recipe import Recipe, find_form, get_batch
-from offchain.frontend.tracing import get_initial_state, name_tensors
-from offchain.native.threads import set_threads
-from offchain.replication.methods import find_method
-from offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
-from offchain.replication.profiles import PROFILES
-from offchain.replication.sums import make_product, multiply_arrays, summing
-from offchain.replication.timing import make_stock
+from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.backends.cpu.doubles import set_product
+from moot.offchain.errors import MootError, UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.capture.eager import EagerRun
+from moot.offchain.frontend.load import load_recipe
+from moot.offchain.frontend.recipe import Recipe, find_form, get_batch
+from moot.offchain.frontend.tracing import get_initial_state, name_tensors
+from moot.offchain.native.threads import set_threads
+from moot.offchain.replication.methods import find_method
+from moot.offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
+from moot.offchain.replication.profiles import PROFILES
+from moot.offchain.replication.sums import make_product, multiply_arrays, summing
+from moot.offchain.replication.timing import make_stock
 
 
 def main() -> None:

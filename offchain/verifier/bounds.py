@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from offchain.errors import CostBoundExceeded
-from offchain.programs.cost import Cost
+from moot.offchain.errors import CostBoundExceeded
+from moot.offchain.programs.cost import Cost
 
 
 @dataclass(frozen=True, slots=True)

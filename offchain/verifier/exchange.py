@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.commitments.keccak_lanes import DIGEST_BYTES
-from offchain.commitments.tensors import Array
-from offchain.commitments.tree import Digest
-from offchain.errors import VerifierError
-from offchain.verifier.bounds import Bound
-from offchain.verifier.questions import Question
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import VerifierError
+from moot.offchain.verifier.bounds import Bound
+from moot.offchain.verifier.questions import Question
 
 _QUESTION = "question.json"
 _TENSORS = "question.safetensors"

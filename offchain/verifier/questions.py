@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.commitments.tree import Digest
-from offchain.errors import ProgramError, VerifierError, WrongOperand
-from offchain.programs.cost import Cost, compute_operator_cost, get_elements
-from offchain.programs.decoding import decode_node
-from offchain.programs.graph import Node, Origin
-from offchain.verifier.bounds import Bound
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import ProgramError, VerifierError, WrongOperand
+from moot.offchain.programs.cost import Cost, compute_operator_cost, get_elements
+from moot.offchain.programs.decoding import decode_node
+from moot.offchain.programs.graph import Node, Origin
+from moot.offchain.verifier.bounds import Bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import numpy as np
 
-from offchain.arithmetic.environment import standard_environment
-from offchain.arithmetic.evaluate import UndefinedTypesError
-from offchain.backends.cpu.engines import get_engine
-from offchain.backends.cpu.logged.journals import Reading
-from offchain.backends.cpu.logged.plans import Journaled
-from offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
-from offchain.errors import MootError
-from offchain.programs.graph import Node
-from offchain.programs.rounding.entries import StepLog, decode_entries
-from offchain.verifier.exchange import Answer, Refusal, read_question, write_answer
-from offchain.verifier.questions import Question, check
+from moot.offchain.arithmetic.environment import standard_environment
+from moot.offchain.arithmetic.evaluate import UndefinedTypesError
+from moot.offchain.backends.cpu.engines import get_engine
+from moot.offchain.backends.cpu.logged.journals import Reading
+from moot.offchain.backends.cpu.logged.plans import Journaled
+from moot.offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
+from moot.offchain.errors import MootError
+from moot.offchain.programs.graph import Node
+from moot.offchain.programs.rounding.entries import StepLog, decode_entries
+from moot.offchain.verifier.exchange import Answer, Refusal, read_question, write_answer
+from moot.offchain.verifier.questions import Question, check
 
 
 def work(folder: Path) -> None:

@@ -17,16 +17,16 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from offchain.commitments.tensors import NUMPY_TYPES
-from offchain.commitments.tree import Digest
-from offchain.errors import LimitReached, VerifierError, WrongOperand
-from offchain.programs.cost import Cost, compute_memory_bytes
-from offchain.programs.graph import Node
-from offchain.verifier.bounds import DEFAULT, Bound
-from offchain.verifier.exchange import Answer, read_answer, write_question
-from offchain.verifier.questions import Question, check
-from offchain.verifier.sandbox import Limits
-from offchain.verifier.worker import OUT_OF_MEMORY
+from moot.offchain.commitments.tensors import NUMPY_TYPES
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import LimitReached, VerifierError, WrongOperand
+from moot.offchain.programs.cost import Cost, compute_memory_bytes
+from moot.offchain.programs.graph import Node
+from moot.offchain.verifier.bounds import DEFAULT, Bound
+from moot.offchain.verifier.exchange import Answer, read_answer, write_question
+from moot.offchain.verifier.questions import Question, check
+from moot.offchain.verifier.sandbox import Limits
+from moot.offchain.verifier.worker import OUT_OF_MEMORY
 
 BASELINE_BYTES = 1 << 30
 """Memory besides the tensors: the interpreter, numpy and numba (measured: 140 MiB), LLVM where a
@@ -117,7 +117,7 @@ def _get_limits(node: Node, cost: Cost, bound: Bound) -> Limits:
 
 def _run_worker(folder: Path, limits: Limits) -> None:
     """Run the worker on the question in a folder, to its end or the limits'."""
-    command = [sys.executable, "-I", "-m", "offchain.verifier.worker", str(folder)]
+    command = [sys.executable, "-I", "-m", "moot.offchain.verifier.worker", str(folder)]
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     complaints = folder / "complaints.txt"
     with (

@@ -1,4 +1,4 @@
-"""The process of the bounded verifier: `python -I -m offchain.verifier.worker FOLDER LIMITS`.
+"""The process of the bounded verifier: `python -I -m moot.offchain.verifier.worker FOLDER LIMITS`.
 
 It locks itself up first and imports what computes afterwards.
 """
@@ -6,7 +6,7 @@ It locks itself up first and imports what computes afterwards.
 import sys
 from pathlib import Path
 
-from offchain.verifier.sandbox import Limits, enter
+from moot.offchain.verifier.sandbox import Limits, enter
 
 OUT_OF_MEMORY = 86
 """Exit status of a worker that reached its limit on memory; it may be unable to write an answer."""
@@ -16,7 +16,7 @@ def main(folder: str, memory_bytes: str, cpu_seconds: str, wall_seconds: str) ->
     """Answer the question in a folder within these limits."""
     enter(Limits(int(memory_bytes), int(cpu_seconds), float(wall_seconds)))
     try:
-        from offchain.verifier.recompute import work  # noqa: PLC0415 - only once it is locked up
+        from moot.offchain.verifier.recompute import work  # noqa: PLC0415 - only once it is locked up
 
         work(Path(folder))
     except MemoryError:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from offchain.errors import UsageError
-from sim.analysis.estimates import Estimate, estimate_mean
-from sim.analysis.trials import Laboratory
-from sim.analysis.twins import Contest, try_pairs
-from sim.economy.config import Config, Group
-from sim.economy.strategies.base import HONEST
-from sim.strategies import STRATEGIES
+from moot.offchain.errors import UsageError
+from moot.sim.analysis.estimates import Estimate, estimate_mean
+from moot.sim.analysis.trials import Laboratory
+from moot.sim.analysis.twins import Contest, try_pairs
+from moot.sim.economy.config import Config, Group
+from moot.sim.economy.strategies.base import HONEST
+from moot.sim.strategies import STRATEGIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from offchain.errors import UsageError
-from sim.analysis.estimates import Estimate, Floats, estimate
-from sim.analysis.trials import Laboratory
-from sim.analysis.twins import make_contest, try_pairs
-from sim.economy.config import Config, replace_key
-from sim.experiments.plan import check_names
+from moot.offchain.errors import UsageError
+from moot.sim.analysis.estimates import Estimate, Floats, estimate
+from moot.sim.analysis.trials import Laboratory
+from moot.sim.analysis.twins import make_contest, try_pairs
+from moot.sim.economy.config import Config, replace_key
+from moot.sim.experiments.plan import check_names
 
 HALVINGS = 10
 """How often the range is halved: the place is known to a thousandth of it."""

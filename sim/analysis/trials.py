@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from offchain.errors import MootError
-from sim.economy.config import Config
-from sim.experiments.engines import Player
-from sim.experiments.parts import FAILED, Play, Progress, read_result
-from sim.experiments.plan import Run
+from moot.offchain.errors import MootError
+from moot.sim.economy.config import Config
+from moot.sim.experiments.engines import Player
+from moot.sim.experiments.parts import FAILED, Play, Progress, read_result
+from moot.sim.experiments.plan import Run
 
 GWEI = 10**9
 

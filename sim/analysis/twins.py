@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from offchain.errors import UsageError
-from sim.analysis.estimates import Estimate, estimate_mean
-from sim.analysis.trials import Laboratory, Trial
-from sim.economy.config import Config, Group
-from sim.economy.strategies.base import HONEST, WATCHER
-from sim.experiments.plan import spawn_seed
+from moot.offchain.errors import UsageError
+from moot.sim.analysis.estimates import Estimate, estimate_mean
+from moot.sim.analysis.trials import Laboratory, Trial
+from moot.sim.economy.config import Config, Group
+from moot.sim.economy.strategies.base import HONEST, WATCHER
+from moot.sim.experiments.plan import spawn_seed
 
 
 @dataclass(frozen=True, slots=True)

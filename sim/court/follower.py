@@ -4,12 +4,12 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from offchain.court.chain_court import ChainCourt
-from offchain.court.entries import Entry
-from offchain.court.names import Names
-from offchain.court.record import Court, Frame
-from offchain.court.reducer import Reducer
-from offchain.errors import MootError
+from moot.offchain.court.chain_court import ChainCourt
+from moot.offchain.court.entries import Entry
+from moot.offchain.court.names import Names
+from moot.offchain.court.record import Court, Frame
+from moot.offchain.court.reducer import Reducer
+from moot.offchain.errors import MootError
 
 MOST_FRAMES = 2_000
 """Frames in one answer; whoever wants more asks again."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from offchain.court.record import Court, Record, make_record
-from offchain.text import clean, clean_values
-from sim.pages import embed, render
+from moot.offchain.court.record import Court, Record, make_record
+from moot.offchain.text import clean, clean_values
+from moot.sim.pages import embed, render
 
 HERE = Path(__file__).parent
 LONGEST = 400

@@ -10,11 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
-from offchain.court.record import Record
-from offchain.errors import UsageError
-from sim.court.follower import Follower
-from sim.court.page import make_live_page, make_page, show
+from moot.offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
+from moot.offchain.court.record import Record
+from moot.offchain.errors import UsageError
+from moot.sim.court.follower import Follower
+from moot.sim.court.page import make_live_page, make_page, show
 
 LOOPBACK = "127.0.0.1"
 

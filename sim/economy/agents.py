@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sim.economy.config import GWEI, Group
-from sim.economy.guard import Guard
-from sim.economy.strategies.base import Strategy
-from sim.economy.streams import Stream
+from moot.sim.economy.config import GWEI, Group
+from moot.sim.economy.guard import Guard
+from moot.sim.economy.strategies.base import Strategy
+from moot.sim.economy.streams import Stream
 
 
 @dataclass(slots=True, eq=False)

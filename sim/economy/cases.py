@@ -7,7 +7,7 @@ that it holds for any bond and any price. `court.py` makes cases.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim.economy.schema import STAGES
+from moot.sim.economy.schema import STAGES
 
 Lineup = tuple[str, ...]
 """The conducts of all who take part, providers first; a watcher or griefer comes last."""

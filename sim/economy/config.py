@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 import msgspec
 from msgspec import Meta, Struct, field
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 GWEI = 10**9
 """The number of gwei in an ETH."""

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from offchain.errors import MootError
-from sim.economy.config import Config, parse_config
-from sim.economy.market import Market
-from sim.economy.simulate import make_court
-from sim.economy.strategies.base import Strategy
-from sim.economy.strategies.table import make_strategy
+from moot.offchain.errors import MootError
+from moot.sim.economy.config import Config, parse_config
+from moot.sim.economy.market import Market
+from moot.sim.economy.simulate import make_court
+from moot.sim.economy.strategies.base import Strategy
+from moot.sim.economy.strategies.table import make_strategy
 
 SEEDS = (0, 1, 2)
 JOBS = 400

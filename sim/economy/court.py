@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sim.economy.cases import Case, Lineup
-from sim.economy.courtroom import Courtroom
-from sim.economy.streams import Stream
+from moot.sim.economy.cases import Case, Lineup
+from moot.sim.economy.courtroom import Courtroom
+from moot.sim.economy.streams import Stream
 
 
 class Court(Protocol):

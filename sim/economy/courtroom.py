@@ -18,43 +18,43 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-import sim
-from contracts.compiler import compile_contract
-from contracts.model.checks import get_member
-from contracts.model.invariants import copy_store
-from contracts.model.types import Address, Job, Member, Store
-from contracts.model.words import hash_top
-from contracts.reasons import Standing, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.table import find_arithmetic
-from offchain.disputes.actors import Player
-from offchain.disputes.evidence import rule_for
-from offchain.disputes.game import Game
-from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
-from offchain.disputes.session import Setting, make_task
-from offchain.disputes.stages import get_stage
-from offchain.errors import Reverted, UsageError
-from offchain.programs.catalogue import NAMES as EXAMPLES
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
-from offchain.providers.store import Store as Disk
-from offchain.providers.task import Task
-from sim.agents import Provider, View
-from sim.economy.cases import Case, Lineup, Move, Seat
-from sim.economy.config import Program
-from sim.economy.gas import Effect, GasTable, Kind, classify, find_effect, measure
-from sim.economy.gas_tables import find_shipped, read_table
-from sim.economy.shelf import Shelf
-from sim.economy.strategies.base import HONEST, WATCHER
-from sim.market import STAKES, take_stretch
-from sim.relay import Relay
-from sim.scheme import Scheme
-from sim.scratch import open_scratch
-from sim.strategies import STRATEGIES
-from sim.witness import Witness
+import moot.sim
+from moot.contracts.compiler import compile_contract
+from moot.contracts.model.checks import get_member
+from moot.contracts.model.invariants import copy_store
+from moot.contracts.model.types import Address, Job, Member, Store
+from moot.contracts.model.words import hash_top
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.evidence import rule_for
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.disputes.stages import get_stage
+from moot.offchain.errors import Reverted, UsageError
+from moot.offchain.programs.catalogue import NAMES as EXAMPLES
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store as Disk
+from moot.offchain.providers.task import Task
+from moot.sim.agents import Provider, View
+from moot.sim.economy.cases import Case, Lineup, Move, Seat
+from moot.sim.economy.config import Program
+from moot.sim.economy.gas import Effect, GasTable, Kind, classify, find_effect, measure
+from moot.sim.economy.gas_tables import find_shipped, read_table
+from moot.sim.economy.shelf import Shelf
+from moot.sim.economy.strategies.base import HONEST, WATCHER
+from moot.sim.market import STAKES, take_stretch
+from moot.sim.relay import Relay
+from moot.sim.scheme import Scheme
+from moot.sim.scratch import open_scratch
+from moot.sim.strategies import STRATEGIES
+from moot.sim.witness import Witness
 
 if TYPE_CHECKING:
-    from offchain.disputes.chain_referee import ChainReferee
+    from moot.offchain.disputes.chain_referee import ChainReferee
 
 ACCOUNTS = 2 + 9 * 3
 """The client, the verifier, and up to three accounts for each of eight providers and a watcher."""
@@ -178,7 +178,7 @@ class Courtroom:
 
     @cached_property
     def _referee(self) -> "ChainReferee":
-        from offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
+        from moot.offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
 
         referee = deploy(self.chain, self.arithmetic)
         if len(referee.accounts) < ACCOUNTS:
@@ -402,7 +402,7 @@ def _read_gas(answer: Answer) -> int:
 
 def _digest_code() -> str:
     """Return the digest of all our code that a case depends on."""
-    root = Path(sim.__file__).parents[1]
+    root = Path(moot.sim.__file__).parents[1]
     places = [*root.glob("contracts/**/*.py"), *root.glob("offchain/**/*.py")]
     places += [*root.glob("sim/*.py"), *root.glob("sim/tricks/*.py")]
     places += [

@@ -6,12 +6,12 @@ was signed when it was made.
 
 from dataclasses import dataclass, field
 
-from sim.economy.agents import Agent
-from sim.economy.cases import Case, Lineup, Seat, burn, pay_seat
-from sim.economy.config import GWEI, Chain
-from sim.economy.facts import Job
-from sim.economy.ledger import BrokenLedgerError, Ledger
-from sim.economy.strategies.base import WATCHER
+from moot.sim.economy.agents import Agent
+from moot.sim.economy.cases import Case, Lineup, Seat, burn, pay_seat
+from moot.sim.economy.config import GWEI, Chain
+from moot.sim.economy.facts import Job
+from moot.sim.economy.ledger import BrokenLedgerError, Ledger
+from moot.sim.economy.strategies.base import WATCHER
 
 
 @dataclass(slots=True)

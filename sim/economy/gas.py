@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from contracts.model.invariants import Step
-from contracts.model.types import Store
-from offchain.disputes.referee import Call
-from offchain.disputes.stages import get_stage
+from moot.contracts.model.invariants import Step
+from moot.contracts.model.types import Store
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.stages import get_stage
 
 REFUSED = "refused"
 """The stage of a refused call, in the table."""

@@ -1,6 +1,6 @@
 """The gas tables that come with us, so that nobody has to wait for what was measured already.
 
-`python -m sim.economy.gas_tables` measures them again, and writes `gas_tables.json` beside this
+`python -m moot.sim.economy.gas_tables` measures them again, and writes `gas_tables.json` beside this
 file. A table is used for what it was measured for, and for nothing else: another contract, program
 or rule of the game is measured when it is first needed, and kept in the cache.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from sim.economy.config import Program
-from sim.economy.gas import GasTable
-from sim.writing import write_whole
+from moot.sim.economy.config import Program
+from moot.sim.economy.gas import GasTable
+from moot.sim.writing import write_whole
 
 FILE = Path(__file__).with_suffix(".json")
 PROGRAMS = (Program(), Program(arithmetic="exact"))
@@ -44,7 +44,7 @@ def read_table(kept: bytes | None) -> GasTable | None:
 
 def main() -> None:
     """Measure the tables, and write them."""
-    from sim.economy.courtroom import Courtroom  # noqa: PLC0415 - it reads what is written here
+    from moot.sim.economy.courtroom import Courtroom  # noqa: PLC0415 - it reads what is written here
 
     shipped = []
     for program in PROGRAMS:

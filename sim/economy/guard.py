@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sim.economy.facts import Job, News, Own
-from sim.economy.limit import Faulted, ask, show
-from sim.economy.strategies.base import PROVIDER_CONDUCTS, WATCHER_CONDUCTS, Strategy
-from sim.economy.streams import Stream
+from moot.sim.economy.facts import Job, News, Own
+from moot.sim.economy.limit import Faulted, ask, show
+from moot.sim.economy.strategies.base import PROVIDER_CONDUCTS, WATCHER_CONDUCTS, Strategy
+from moot.sim.economy.streams import Stream
 
 AnswerT = TypeVar("AnswerT")
 

@@ -5,7 +5,7 @@ All amounts are whole gwei. What agents bring comes from outside, so that all of
 
 import numpy as np
 
-from offchain.errors import MootError, UsageError
+from moot.offchain.errors import MootError, UsageError
 
 MOST_GWEI = 4 * 10**18
 """What may come from outside: sums of it fit into 64 bits."""

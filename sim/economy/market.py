@@ -9,21 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from offchain.errors import UsageError
-from sim.economy.agents import Agent
-from sim.economy.cases import Lineup
-from sim.economy.config import GWEI, Config
-from sim.economy.court import Court
-from sim.economy.deals import Deal, Part
-from sim.economy.facts import Job
-from sim.economy.ledger import Ledger
-from sim.economy.mechanisms.base import Audit, Bonding, Matching, Pricing, Reputing
-from sim.economy.mechanisms.table import make_mechanism
-from sim.economy.population import Population
-from sim.economy.prices import Prices
-from sim.economy.reporting import Clerk, Counts, Sink
-from sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
-from sim.economy.streams import Arrival, Stream, draw_arrivals
+from moot.offchain.errors import UsageError
+from moot.sim.economy.agents import Agent
+from moot.sim.economy.cases import Lineup
+from moot.sim.economy.config import GWEI, Config
+from moot.sim.economy.court import Court
+from moot.sim.economy.deals import Deal, Part
+from moot.sim.economy.facts import Job
+from moot.sim.economy.ledger import Ledger
+from moot.sim.economy.mechanisms.base import Audit, Bonding, Matching, Pricing, Reputing
+from moot.sim.economy.mechanisms.table import make_mechanism
+from moot.sim.economy.population import Population
+from moot.sim.economy.prices import Prices
+from moot.sim.economy.reporting import Clerk, Counts, Sink
+from moot.sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
+from moot.sim.economy.streams import Arrival, Stream, draw_arrivals
 
 TRIES = 32
 """How many providers come up for each place before a job stays unserved."""

@@ -13,8 +13,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from offchain.errors import MootError, UsageError
-from sim.economy.limit import Faulted, ask
+from moot.offchain.errors import MootError, UsageError
+from moot.sim.economy.limit import Faulted, ask
 
 _PREFIX = "moot_plugin_"
 """What the names of modules begin with that are users' files."""

@@ -3,17 +3,17 @@
 from functools import partial
 from typing import Protocol
 
-from sim.economy.agents import Agent, make_agent
-from sim.economy.config import GWEI, Config, Group
-from sim.economy.deals import Deal, Part
-from sim.economy.facts import News, Own
-from sim.economy.guard import Guard
-from sim.economy.ledger import Ledger
-from sim.economy.mechanisms.base import Reputing
-from sim.economy.prices import Prices
-from sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER, Strategy
-from sim.economy.strategies.table import make_strategy
-from sim.economy.streams import Stream
+from moot.sim.economy.agents import Agent, make_agent
+from moot.sim.economy.config import GWEI, Config, Group
+from moot.sim.economy.deals import Deal, Part
+from moot.sim.economy.facts import News, Own
+from moot.sim.economy.guard import Guard
+from moot.sim.economy.ledger import Ledger
+from moot.sim.economy.mechanisms.base import Reputing
+from moot.sim.economy.prices import Prices
+from moot.sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER, Strategy
+from moot.sim.economy.strategies.table import make_strategy
+from moot.sim.economy.streams import Stream
 
 MOST_SILENCES = 8
 """How often an agent may be silent before it has to leave: each time takes as long as patience."""

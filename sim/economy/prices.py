@@ -1,7 +1,7 @@
 """The price of gas, block by block: a base fee that follows demand (EIP-1559), and spikes of it."""
 
-from sim.economy.config import Chain
-from sim.economy.streams import draw_factors
+from moot.sim.economy.config import Chain
+from moot.sim.economy.streams import draw_factors
 
 _DENOMINATOR = 8
 """A full block raises the base fee by an eighth, an empty one lowers it by as much."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from sim.economy.schema import TABLES
-from sim.writing import reporting
+from moot.sim.economy.schema import TABLES
+from moot.sim.writing import reporting
 
 CHUNK_ROWS = 1 << 16
 """Rows of a table that are in memory at most before they are written."""

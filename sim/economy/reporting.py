@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
-from offchain.errors import MootError
-from sim.economy.agents import Agent
-from sim.economy.cases import Case, name_lineup
-from sim.economy.config import Config
-from sim.economy.deals import Bill, Deal
-from sim.economy.facts import Job
-from sim.economy.ledger import Ledger
-from sim.economy.prices import Prices
-from sim.economy.schema import STAGES
-from sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
+from moot.offchain.errors import MootError
+from moot.sim.economy.agents import Agent
+from moot.sim.economy.cases import Case, name_lineup
+from moot.sim.economy.config import Config
+from moot.sim.economy.deals import Bill, Deal
+from moot.sim.economy.facts import Job
+from moot.sim.economy.ledger import Ledger
+from moot.sim.economy.prices import Prices
+from moot.sim.economy.schema import STAGES
+from moot.sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
 
 
 class Sink(Protocol):

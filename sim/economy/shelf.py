@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from contracts.compiler import cache_dir
-from offchain.errors import UsageError
-from sim.economy.cases import Case, Lineup, name_lineup
-from sim.writing import write_whole
+from moot.contracts.compiler import cache_dir
+from moot.offchain.errors import UsageError
+from moot.sim.economy.cases import Case, Lineup, name_lineup
+from moot.sim.writing import write_whole
 
 
 class Shelf:

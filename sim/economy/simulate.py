@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import lru_cache
 
-from sim.economy.config import Config, Program
-from sim.economy.court import Court, MixedCourt, ModelledCourt, PlayedCourt
-from sim.economy.courtroom import Courtroom
-from sim.economy.market import Market
-from sim.economy.plugins import forget_files
-from sim.economy.reporting import Counts, InvalidRunError, Sink
-from sim.economy.streams import Stream
+from moot.sim.economy.config import Config, Program
+from moot.sim.economy.court import Court, MixedCourt, ModelledCourt, PlayedCourt
+from moot.sim.economy.courtroom import Courtroom
+from moot.sim.economy.market import Market
+from moot.sim.economy.plugins import forget_files
+from moot.sim.economy.reporting import Counts, InvalidRunError, Sink
+from moot.sim.economy.streams import Stream
 
 Progress = Callable[[str, int, int], None]
 """Is called during long work: its name, how much is done, and how much there is."""

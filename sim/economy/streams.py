@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.economy.config import GWEI, Config
+from moot.sim.economy.config import GWEI, Config
 
 _CHUNK = 256
 

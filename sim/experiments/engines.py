@@ -19,9 +19,9 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Protocol
 
-from offchain.errors import MootError
-from sim.experiments.parts import Ended, Play, Progress, play_part
-from sim.experiments.plan import Run
+from moot.offchain.errors import MootError
+from moot.sim.experiments.parts import Ended, Play, Progress, play_part
+from moot.sim.experiments.plan import Run
 
 AHEAD = 2
 """Runs that each process has been given, the one that it plays included."""

@@ -21,13 +21,13 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from offchain.errors import UsageError
-from sim.economy.records import TableFile, join_tables, make_table
-from sim.economy.schema import RUNS, TABLES
-from sim.experiments.parts import read_result
-from sim.experiments.plan import Plan, Run
-from sim.experiments.provenance import format_provenance
-from sim.writing import reporting, write_whole
+from moot.offchain.errors import UsageError
+from moot.sim.economy.records import TableFile, join_tables, make_table
+from moot.sim.economy.schema import RUNS, TABLES
+from moot.sim.experiments.parts import read_result
+from moot.sim.experiments.plan import Plan, Run
+from moot.sim.experiments.provenance import format_provenance
+from moot.sim.writing import reporting, write_whole
 
 PROVENANCE = "run.json"
 _LOCK = ".lock"

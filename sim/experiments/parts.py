@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from offchain.errors import CannotWrite, MootError
-from sim.economy.config import Config
-from sim.economy.ledger import BrokenLedgerError
-from sim.economy.records import Tables
-from sim.economy.reporting import Counts, InvalidRunError, Sink
-from sim.experiments.peak import measure_peak
-from sim.experiments.plan import Run
-from sim.writing import reporting
+from moot.offchain.errors import CannotWrite, MootError
+from moot.sim.economy.config import Config
+from moot.sim.economy.ledger import BrokenLedgerError
+from moot.sim.economy.records import Tables
+from moot.sim.economy.reporting import Counts, InvalidRunError, Sink
+from moot.sim.experiments.peak import measure_peak
+from moot.sim.experiments.plan import Run
+from moot.sim.writing import reporting
 
 RESULT = "run.json"
 """The file of a part that says how its run has ended."""

@@ -8,11 +8,11 @@ from itertools import product
 import msgspec
 import numpy as np
 
-from offchain.errors import UsageError
-from sim.economy.config import Config, replace_key, replace_keys
-from sim.economy.market import make_rules
-from sim.economy.strategies.table import make_strategy
-from sim.experiments.values import Value, Varied
+from moot.offchain.errors import UsageError
+from moot.sim.economy.config import Config, replace_key, replace_keys
+from moot.sim.economy.market import make_rules
+from moot.sim.economy.strategies.table import make_strategy
+from moot.sim.experiments.values import Value, Varied
 
 MOST_RUNS = 100_000
 """The most runs that one sweep can have."""

@@ -8,14 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from contracts.compiler import EVM_VERSION
-from sim.economy.config import Config, show_config
-from sim.experiments.plan import Plan
+from moot.contracts.compiler import EVM_VERSION
+from moot.sim.economy.config import Config, show_config
+from moot.sim.experiments.plan import Plan
 
 _ROOT = Path(__file__).parents[2]
 _CODE = ("contracts", "offchain", "sim")
-_READERS = ("command", "analysis", "report", "theory")
-"""Packages in `sim` that read results, or print them: no result depends on them."""
+_READERS = ("analysis", "report", "theory")
+"""Packages in `sim` that read results: no result depends on them."""
 
 _DIGEST_CHARACTERS = 16
 

@@ -19,12 +19,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from offchain.errors import UsageError
-from sim.experiments.engines import AHEAD, Player, SweepError
-from sim.experiments.parts import Ended, Play, Progress, play_part
-from sim.experiments.plan import Run
-from sim.experiments.provenance import describe_versions
-from sim.writing import reporting
+from moot.offchain.errors import UsageError
+from moot.sim.experiments.engines import AHEAD, Player, SweepError
+from moot.sim.experiments.parts import Ended, Play, Progress, play_part
+from moot.sim.experiments.plan import Run
+from moot.sim.experiments.provenance import describe_versions
+from moot.sim.writing import reporting
 
 PATIENCE_SECONDS = 10.0
 """How long an address may take to answer as a Ray cluster does."""

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sim.economy.config import Config
-from sim.economy.strategies.base import HONEST, WATCHER
-from sim.experiments.engines import Engine, play_here
-from sim.experiments.folder import ResultsFolder
-from sim.experiments.parts import Ended, Play, Progress, ignore
-from sim.experiments.peak import measure_peak
-from sim.experiments.plan import Plan
+from moot.sim.economy.config import Config
+from moot.sim.economy.strategies.base import HONEST, WATCHER
+from moot.sim.experiments.engines import Engine, play_here
+from moot.sim.experiments.folder import ResultsFolder
+from moot.sim.experiments.parts import Ended, Play, Progress, ignore
+from moot.sim.experiments.peak import measure_peak
+from moot.sim.experiments.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

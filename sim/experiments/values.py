@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 Value = str | int | float | bool
 """A value of a key, as a TOML file could have it."""

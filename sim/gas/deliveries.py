@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from contracts.deployment import deploy_delivery, deploy_referee
-from contracts.model.abi import pack_args, unpack_job
-from contracts.model.answers import MIN_DEPOSIT_WEI, make_subject
-from contracts.model.delivery import make_result
-from contracts.model.types import ZERO, Store
-from contracts.model.words import hash_commitment, hash_job
-from contracts.reasons import Part
-from offchain.chain import Address, Chain, Contract
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, climb, get_height
-from offchain.disputes.availability import list_demand
-from sim.gas.promises import BOND_WEI, SIZES, Job, draw_siblings
+from moot.contracts.deployment import deploy_delivery, deploy_referee
+from moot.contracts.model.abi import pack_args, unpack_job
+from moot.contracts.model.answers import MIN_DEPOSIT_WEI, make_subject
+from moot.contracts.model.delivery import make_result
+from moot.contracts.model.types import ZERO, Store
+from moot.contracts.model.words import hash_commitment, hash_job
+from moot.contracts.reasons import Part
+from moot.offchain.chain import Address, Chain, Contract
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, climb, get_height
+from moot.offchain.disputes.availability import list_demand
+from moot.sim.gas.promises import BOND_WEI, SIZES, Job, draw_siblings
 
 ANSWER_BLOCKS, WINDOW_BLOCKS = 3, 10
 WAITING_BLOCKS = 6

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.compiler import SOURCE_DIR, Artifact, compile_contract, read_sources
-from offchain.arithmetic import float32
-from offchain.chain import Chain
+from moot.contracts.compiler import SOURCE_DIR, Artifact, compile_contract, read_sources
+from moot.offchain.arithmetic import float32
+from moot.offchain.chain import Chain
 
 VECTORS = 512
 BATCH = 128

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from contracts.compiler import SOURCE_DIR
-from sim.gas.play import Measured
-from sim.gas.variants import ARITY_LOG2, Deployment
+from moot.contracts.compiler import SOURCE_DIR
+from moot.sim.gas.play import Measured
+from moot.sim.gas.variants import ARITY_LOG2, Deployment
 
 REFEREE = "referee"
 _FOLDER = f"{SOURCE_DIR.parent.name}/{SOURCE_DIR.name}"

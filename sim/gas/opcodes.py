@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from offchain.chain import Receipt
-from offchain.chain.gas import (
+from moot.offchain.chain import Receipt
+from moot.offchain.chain.gas import (
     FLOOR_GAS_PER_TOKEN,
     STANDARD_GAS_PER_TOKEN,
     TRANSACTION_GAS,
 )
-from offchain.chain.tracer import MAX_REFUND_QUOTIENT, PRECOMPILE, Trace
-from offchain.disputes.game import Played
+from moot.offchain.chain.tracer import MAX_REFUND_QUOTIENT, PRECOMPILE, Trace
+from moot.offchain.disputes.game import Played
 
 CLASSES: Mapping[str, frozenset[str]] = {
     "keccak": frozenset({"SHA3"}),

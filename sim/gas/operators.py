@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu.partials import pack_partials
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array, compute_state_root
-from offchain.commitments.tree import Digest, Tree
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
-from offchain.programs.semantics import compute_element, compute_partials, finish
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.task import Task
-from sim.trees import EvenTensor, EvenTree, read_operands
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu.partials import pack_partials
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import Array, compute_state_root
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.programs.semantics import compute_element, compute_partials, finish
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.task import Task
+from moot.sim.trees import EvenTensor, EvenTree, read_operands
 
 OPERATORS = 1 << 12
 PLACE = 0xAAA

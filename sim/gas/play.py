@@ -6,25 +6,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contracts.model.types import Address
-from contracts.reasons import LeafMode, Outcome, Standing
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.table import find_arithmetic
-from offchain.chain import Chain, Contract
-from offchain.chain.tester import Tester
-from offchain.disputes.actors import Player, View
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game, Played
-from offchain.disputes.referee import Call
-from offchain.disputes.session import Setting, make_runs, make_task, settle
-from offchain.providers.task import Task
-from offchain.providers.testimony import Testimony
-from sim.gas.operators import OperatorRun
-from sim.gas.operators import make_task as make_operator_task
-from sim.gas.scenarios import Scenario
-from sim.gas.variants import Deployment, agreeing, deploy
-from sim.paper import PaperRun
-from sim.paper import make_task as make_paper_task
+from moot.contracts.model.types import Address
+from moot.contracts.reasons import LeafMode, Outcome, Standing
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.chain import Chain, Contract
+from moot.offchain.chain.tester import Tester
+from moot.offchain.disputes.actors import Player, View
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import Game, Played
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.session import Setting, make_runs, make_task, settle
+from moot.offchain.providers.task import Task
+from moot.offchain.providers.testimony import Testimony
+from moot.sim.gas.operators import OperatorRun
+from moot.sim.gas.operators import make_task as make_operator_task
+from moot.sim.gas.scenarios import Scenario
+from moot.sim.gas.variants import Deployment, agreeing, deploy
+from moot.sim.paper import PaperRun
+from moot.sim.paper import make_task as make_paper_task
 
 ACCOUNTS = 8
 SETTING = Setting(size="tiny", steps=4, checkpoint_every=2)

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from contracts.deployment import deploy_availability, deploy_referee
-from contracts.model.abi import pack_args
-from contracts.model.answers import MIN_DEPOSIT_WEI, Subject, make_subject
-from contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Terms
-from contracts.reasons import LeafMode, Part
-from offchain.arithmetic.functions import DType
-from offchain.chain import Chain
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import encode_header, hash_chunk, hash_tensor
-from offchain.commitments.tree import Digest, climb, get_height, hash_root
-from offchain.disputes.availability import Place, TensorProof, list_demand
-from offchain.programs.limits import (
+from moot.contracts.deployment import deploy_availability, deploy_referee
+from moot.contracts.model.abi import pack_args
+from moot.contracts.model.answers import MIN_DEPOSIT_WEI, Subject, make_subject
+from moot.contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Terms
+from moot.contracts.reasons import LeafMode, Part
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.chain import Chain
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import encode_header, hash_chunk, hash_tensor
+from moot.offchain.commitments.tree import Digest, climb, get_height, hash_root
+from moot.offchain.disputes.availability import Place, TensorProof, list_demand
+from moot.offchain.programs.limits import (
     MAX_NODE_BYTES,
     MAX_OPERATORS,
     MAX_SLOTS,

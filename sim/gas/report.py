@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from contracts.model.referee import CALLS
-from offchain.disputes.accounts import Cost, get_costs, sum_stages
-from sim.gas.play import Measured
-from sim.gas.rows import tabulate
+from moot.contracts.model.referee import CALLS
+from moot.offchain.disputes.accounts import Cost, get_costs, sum_stages
+from moot.sim.gas.play import Measured
+from moot.sim.gas.rows import tabulate
 
 OPENING = "open_job"
 """The call that a client pays for before there is any provider."""

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from offchain.chain import Chain
-from offchain.chain.tester import Tester
-from offchain.errors import UsageError
-from sim.gas.deliveries import measure_deliveries
-from sim.gas.functions import FUNCTIONS, measure_function
-from sim.gas.play import Measured, Stage
-from sim.gas.promises import measure_promises
-from sim.gas.report import make_object
-from sim.gas.rows import Spread
-from sim.gas.scenarios import REFERENCE, SCENARIOS
-from sim.gas.snapshot import Line, make_lines
+from moot.offchain.chain import Chain
+from moot.offchain.chain.tester import Tester
+from moot.offchain.errors import UsageError
+from moot.sim.gas.deliveries import measure_deliveries
+from moot.sim.gas.functions import FUNCTIONS, measure_function
+from moot.sim.gas.play import Measured, Stage
+from moot.sim.gas.promises import measure_promises
+from moot.sim.gas.report import make_object
+from moot.sim.gas.rows import Spread
+from moot.sim.gas.scenarios import REFERENCE, SCENARIOS
+from moot.sim.gas.snapshot import Line, make_lines
 
 ALL_FUNCTIONS = "functions"
 """The name under which all scalar functions are measured."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Self
 
-from contracts.model.referee import CALLS
-from offchain.disputes.accounts import Cost, get_costs
-from offchain.disputes.game import Played
-from offchain.disputes.stages import STAGE_ORDER
+from moot.contracts.model.referee import CALLS
+from moot.offchain.disputes.accounts import Cost, get_costs
+from moot.offchain.disputes.game import Played
+from moot.offchain.disputes.stages import STAGE_ORDER
 
 
 @dataclass(frozen=True, slots=True)

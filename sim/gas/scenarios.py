@@ -1,14 +1,14 @@
-"""The disputes whose gas is measured, as data; `sim.gas.play` plays them."""
+"""The disputes whose gas is measured, as data; `moot.sim.gas.play` plays them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tree import MAX_ARITY_LOG2
-from sim.gas.operators import Subject
-from sim.gas.subjects import EMPTY, FUNCTIONS, KINDS
-from sim.paper import FIRST_PRODUCT, MIDDLE, SLOTS, Lie, Size
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tree import MAX_ARITY_LOG2
+from moot.sim.gas.operators import Subject
+from moot.sim.gas.subjects import EMPTY, FUNCTIONS, KINDS
+from moot.sim.paper import FIRST_PRODUCT, MIDDLE, SLOTS, Lie, Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Scenario:
     Attributes:
         name: what it is called.
         about: what happens, in a few words.
-        size: the sizes of the job, if it is a synthetic one (`sim.paper`).
+        size: the sizes of the job, if it is a synthetic one (`moot.sim.paper`).
         lies: what the liars of such a job claim.
         subject: the operator that a liar is wrong about, if the job is about one.
         program: the captured program that is run, if there is one.

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from offchain.errors import UsageError
-from sim.gas.play import Measured
-from sim.gas.rows import Spread, summarise
-from sim.writing import write_whole
+from moot.offchain.errors import UsageError
+from moot.sim.gas.play import Measured
+from moot.sim.gas.rows import Spread, summarise
+from moot.sim.writing import write_whole
 
 NAME = "gas-snapshot.txt"
 HEAD = (

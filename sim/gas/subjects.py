@@ -6,9 +6,9 @@ in the reference dispute.
 
 from collections.abc import Mapping
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from sim.gas.operators import Input, Subject, make_rows
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.sim.gas.operators import Input, Subject, make_rows
 
 F32, I64 = DType.FLOAT32, DType.INT64
 SHAPE = (1 << 10, 1 << 10)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contracts.compiler import SOURCE_DIR, Artifact, read_sources
-from contracts.deployment import deploy_referee
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Address, Chain, Contract
-from offchain.commitments import tree
-from offchain.errors import CompileError
+from moot.contracts.compiler import SOURCE_DIR, Artifact, read_sources
+from moot.contracts.deployment import deploy_referee
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import Address, Chain, Contract
+from moot.offchain.commitments import tree
+from moot.offchain.errors import CompileError
 
 ARITY_LOG2 = tree.MAX_ARITY_LOG2
 """The levels of a tree that a move opens at most in the committed source."""

@@ -1,6 +1,6 @@
 """Measured disputes: what one costs, by how much a move opens and by how large the program is.
 
-`python -m sim.report.disputes` plays them on the chain in memory, each to its end, and writes the
+`python -m moot.sim.report.disputes` plays them on the chain in memory, each to its end, and writes the
 gas of their receipts into `disputes.json` beside this file; a test plays them again.
 """
 
@@ -11,13 +11,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from contracts.compiler import EVM_VERSION
-from offchain.commitments.tree import MAX_ARITY_LOG2
-from sim.gas.play import Stage
-from sim.gas.report import make_object
-from sim.gas.scenarios import LARGE, SMALL, Scenario, place_lie
-from sim.paper import Size
-from sim.writing import write_whole
+from moot.contracts.compiler import EVM_VERSION
+from moot.offchain.commitments.tree import MAX_ARITY_LOG2
+from moot.sim.gas.play import Stage
+from moot.sim.gas.report import make_object
+from moot.sim.gas.scenarios import LARGE, SMALL, Scenario, place_lie
+from moot.sim.paper import Size
+from moot.sim.writing import write_whole
 
 FILE = Path(__file__).with_name("disputes.json")
 SIZES = (

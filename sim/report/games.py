@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from offchain.text import clean
-from sim.report.results import Results
+from moot.offchain.text import clean
+from moot.sim.report.results import Results
 
 MOST = 200
 """Games that a report holds, the first ones; each is some tens of moves."""

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
-from offchain.text import clean
-from sim.pages import embed, render
-from sim.report.games import MOVE, collect_games
-from sim.report.plot import Drawn, Plot
-from sim.report.provenance import describe
-from sim.report.results import Results
-from sim.report.summary import summarise
-from sim.report.text import name_key, neutralise
+from moot.offchain.text import clean
+from moot.sim.pages import embed, render
+from moot.sim.report.games import MOVE, collect_games
+from moot.sim.report.plot import Drawn, Plot
+from moot.sim.report.provenance import describe
+from moot.sim.report.results import Results
+from moot.sim.report.summary import summarise
+from moot.sim.report.text import name_key, neutralise
 
 HERE = Path(__file__).parent
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from offchain.errors import UsageError
-from sim.report.results import Results
+from moot.offchain.errors import UsageError
+from moot.sim.report.results import Results
 
 
 @dataclass(frozen=True, slots=True)

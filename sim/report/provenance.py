@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from offchain.text import clean
-from sim.report.results import Results
-from sim.report.text import name_key
+from moot.offchain.text import clean
+from moot.sim.report.results import Results
+from moot.sim.report.text import name_key
 
 UNKNOWN = "unknown"
 SHOWN = 4

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from offchain.errors import UsageError
-from sim.economy.schema import RUNS, TABLES
+from moot.offchain.errors import UsageError
+from moot.sim.economy.schema import RUNS, TABLES
 
 DONE, FAILED = "done", "failed"
 _MAKE = "make it with `moot market CONFIG.toml -o DIR` or `moot sweep CONFIG.toml -o DIR`"

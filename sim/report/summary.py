@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from offchain.text import clean
-from sim.report.results import Results
-from sim.report.text import name_key
+from moot.offchain.text import clean
+from moot.sim.report.results import Results
+from moot.sim.report.text import name_key
 
 MOST = 200
 """Settings that are listed."""

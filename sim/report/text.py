@@ -3,7 +3,7 @@
 from html import escape
 from typing import Any
 
-from offchain.text import clean
+from moot.offchain.text import clean
 
 _DATA = frozenset({"bdata", "source"})
 """Keys of a figure under which there is encoded data, and no text."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 PUBLISHED_RATIO = 6.46
 PUBLISHED_PRICE_WEI = 500 * 10**9

@@ -13,7 +13,7 @@ from itertools import product
 from math import log, sqrt
 from types import MappingProxyType
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 Counts = tuple[int, ...]
 """The number of claims at each level: entry k has those that were demoted k times."""

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from contracts.model.types import MIN_BOND_WEI, PRIZE_DIVISOR
-from offchain.disputes.crowds import SIDE_MOVES
-from offchain.disputes.game import Played
-from offchain.errors import UsageError
-from sim.gas.play import Stage
-from sim.gas.scenarios import REFERENCE
-from sim.gas.snapshot import Line
-from sim.theory.bold import Level
+from moot.contracts.model.types import MIN_BOND_WEI, PRIZE_DIVISOR
+from moot.offchain.disputes.crowds import SIDE_MOVES
+from moot.offchain.disputes.game import Played
+from moot.offchain.errors import UsageError
+from moot.sim.gas.play import Stage
+from moot.sim.gas.scenarios import REFERENCE
+from moot.sim.gas.snapshot import Line
+from moot.sim.theory.bold import Level
 
 BOND_WEI = MIN_BOND_WEI
 """The least bond of a job."""

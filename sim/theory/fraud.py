@@ -19,8 +19,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.errors import UsageError
-from sim.theory.intervals import Interval, estimate
+from moot.offchain.errors import UsageError
+from moot.sim.theory.intervals import Interval, estimate
 
 Rates = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, fmean, stdev
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 CONFIDENCE = 0.95
 LEAST_RUNS = 30

@@ -7,7 +7,7 @@ at odd depths the other's.
 
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 BASE_GAS = 400_000
 HIGH_GAS = 300_000_000

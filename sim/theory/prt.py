@@ -5,7 +5,7 @@ tree, and the dearer of two ends, which are to seal a leaf and prove a step, and
 tournament below and take over its winner.
 """
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 PRICE_WEI = 50 * 10**9
 """The highest price of gas that a bond pays back."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offchain.errors import UsageError
-from sim.theory.intervals import Interval, estimate
+from moot.offchain.errors import UsageError
+from moot.sim.theory.intervals import Interval, estimate
 
 PERIODS = 2_000
 RUNS = 64

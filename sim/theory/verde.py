@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from contracts.deployment import deploy_referee
-from offchain.chain import Chain
-from offchain.chain.tester import Tester
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Played
-from offchain.errors import UsageError
-from sim.paper import seat
-from sim.swarm import SIZE, STAKES, draw_crowds, draw_lies
-from sim.theory.dispute import SideGas, divide_gas
+from moot.contracts.deployment import deploy_referee
+from moot.offchain.chain import Chain
+from moot.offchain.chain.tester import Tester
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import Played
+from moot.offchain.errors import UsageError
+from moot.sim.paper import seat
+from moot.sim.swarm import SIZE, STAKES, draw_crowds, draw_lies
+from moot.sim.theory.dispute import SideGas, divide_gas
 
 SEED = 1
 

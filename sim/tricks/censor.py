@@ -1,9 +1,9 @@
 """A trick that keeps the calls of others out of the chain."""
 
-from contracts.model.types import Pair, Position
-from offchain.disputes.actors import View
-from offchain.disputes.referee import Call
-from sim.scheme import Scheme
+from moot.contracts.model.types import Pair, Position
+from moot.offchain.disputes.actors import View
+from moot.offchain.disputes.referee import Call
+from moot.sim.scheme import Scheme
 
 
 class Censor(Scheme):

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from contracts.reasons import Standing
-from offchain.disputes.actors import Player, View
-from offchain.disputes.referee import Call
-from sim.scheme import Scheme
+from moot.contracts.reasons import Standing
+from moot.offchain.disputes.actors import Player, View
+from moot.offchain.disputes.referee import Call
+from moot.sim.scheme import Scheme
 
 
 @dataclass

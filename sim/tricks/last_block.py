@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from offchain.disputes.actors import View
-from offchain.disputes.board import Board
-from offchain.disputes.referee import Call
-from sim.scheme import Scheme
+from moot.offchain.disputes.actors import View
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.referee import Call
+from moot.sim.scheme import Scheme
 
 
 class LastBlock(Scheme):

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from offchain.disputes.actors import View
-from offchain.disputes.referee import Call
-from sim.scheme import Scheme
+from moot.offchain.disputes.actors import View
+from moot.offchain.disputes.referee import Call
+from moot.sim.scheme import Scheme
 
 
 class Revenant(Scheme):

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from offchain.disputes.actors import View
-from offchain.disputes.referee import Call
-from sim.tricks.late_lie import LateLie
+from moot.offchain.disputes.actors import View
+from moot.offchain.disputes.referee import Call
+from moot.sim.tricks.late_lie import LateLie
 
 
 class Watcher(LateLie):

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from contracts.model.types import ZERO
-from offchain.commitments.tree import Digest
-from offchain.disputes.actors import Player, View
-from offchain.disputes.board import Board
-from offchain.disputes.referee import Call
-from sim.scheme import Scheme
+from moot.contracts.model.types import ZERO
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.actors import Player, View
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.referee import Call
+from moot.sim.scheme import Scheme
 
 
 class _ZeroPlayer(Player):

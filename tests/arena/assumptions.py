@@ -7,8 +7,8 @@ where all of these held.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from contracts.reasons import Standing
-from offchain.disputes.crowds import count_censored
+from moot.contracts.reasons import Standing
+from moot.offchain.disputes.crowds import count_censored
 from tests.arena.names import HONEST
 from tests.arena.records import BLOCK_GAS, GWEI
 

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import count
 from unittest.mock import patch
 
-from offchain.chain.head import Head
+from moot.offchain.chain.head import Head
 
 Act = Callable[[], None]
 

@@ -6,13 +6,13 @@ from functools import lru_cache
 from typing import Any
 from unittest.mock import patch
 
-from contracts.model.answers import Subject, hash_subject
-from contracts.model.types import Event as ModelEvent
-from contracts.model.types import Pair
-from contracts.model.words import hash_pair
-from offchain.chain.receipts import Event, Log
-from offchain.commitments.keccak import keccak256
-from offchain.errors import BadCall
+from moot.contracts.model.answers import Subject, hash_subject
+from moot.contracts.model.types import Event as ModelEvent
+from moot.contracts.model.types import Pair
+from moot.contracts.model.words import hash_pair
+from moot.offchain.chain.receipts import Event, Log
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.errors import BadCall
 
 WHO = {"Demanded": "asker", "Shown": "account", "Broken": "asker"}
 OF_MATCH = frozenset({"Found", "Moved", "MatchEnded"})
@@ -123,12 +123,12 @@ def _keep(*args: Any) -> Any:
 @contextmanager
 def plain_words() -> Iterator[None]:
     """Let chain access pass the model's values, instead of the contract's words."""
-    chain_referee, answers = "offchain.disputes.chain_referee", "offchain.parties.answers"
+    chain_referee, answers = "moot.offchain.disputes.chain_referee", "moot.offchain.parties.answers"
     names = [f"{chain_referee}.pack_call", f"{answers}.pack_args"]
-    readers = (chain_referee, "offchain.parties.sight")
+    readers = (chain_referee, "moot.offchain.parties.sight")
     names += [f"{it}.unpack_{name}" for it in readers for name in ("job", "member")]
     names += [f"{answers}.unpack_{name}" for name in ("demand", "promise")]
-    names.append("offchain.parties.promises.unpack_promise")
+    names.append("moot.offchain.parties.promises.unpack_promise")
     with ExitStack() as stack:
         for name in names:
             stack.enter_context(patch(name, _keep))

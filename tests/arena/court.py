@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from contracts.model.checks import find_claim, get_member
-from contracts.model.ledger import calculate_debt
-from contracts.model.types import Address, Claim, Event, Job, Member
-from contracts.model.words import hash_commitment
-from contracts.reasons import Status
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tree import Digest
-from offchain.disputes.arena import ChainView
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call
-from offchain.disputes.tournament import Tournament
+from moot.contracts.model.checks import find_claim, get_member
+from moot.contracts.model.ledger import calculate_debt
+from moot.contracts.model.types import Address, Claim, Event, Job, Member
+from moot.contracts.model.words import hash_commitment
+from moot.contracts.reasons import Status
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.arena import ChainView
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.tournament import Tournament
 from tests.arena.chain import Chain
 
 

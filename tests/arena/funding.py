@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from contracts.model.types import MAX_BLOCKS, Job, Terms
-from offchain.disputes.job_check import _check_clock
-from offchain.parties.resources import Resources
-from offchain.parties.settings import Settings
+from moot.contracts.model.types import MAX_BLOCKS, Job, Terms
+from moot.offchain.disputes.job_check import _check_clock
+from moot.offchain.parties.resources import Resources
+from moot.offchain.parties.settings import Settings
 from tests.arena.jobs import Work
 from tests.arena.records import BLOCK_GAS
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
-from offchain.commitments.tensors import Array
-from offchain.commitments.tree import Digest, Tree
-from offchain.providers.rates import Timing
-from offchain.providers.task import Task
-from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.providers.rates import Timing
+from moot.offchain.providers.task import Task
+from moot.sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 
 Spend = Callable[[float], None]
 

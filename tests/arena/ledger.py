@@ -4,14 +4,14 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-from contracts.model import availability
-from contracts.model.answers import Vault
-from contracts.model.referee import call as call_referee
-from contracts.model.types import Address, Event, Message, Store
-from contracts.reasons import Revert
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain.reverts import OUT_OF_GAS
-from offchain.disputes.referee import Call
+from moot.contracts.model import availability
+from moot.contracts.model.answers import Vault
+from moot.contracts.model.referee import call as call_referee
+from moot.contracts.model.types import Address, Event, Message, Store
+from moot.contracts.reasons import Revert
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain.reverts import OUT_OF_GAS
+from moot.offchain.disputes.referee import Call
 from tests.arena.records import Receipt, Sent, State, name_account
 
 CHAIN_ID = 4242

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from contracts.model.answers import hash_subject
-from contracts.model.checks import get_member
-from contracts.model.ledger import calculate_debt
-from contracts.model.types import NOBODY, ZERO, Address, Job, Terms
-from contracts.reasons import LeafMode, Status
-from offchain.chain.accounts.signers import hash_raw
-from offchain.disputes.referee import Call
+from moot.contracts.model.answers import hash_subject
+from moot.contracts.model.checks import get_member
+from moot.contracts.model.ledger import calculate_debt
+from moot.contracts.model.types import NOBODY, ZERO, Address, Job, Terms
+from moot.contracts.reasons import LeafMode, Status
+from moot.offchain.chain.accounts.signers import hash_raw
+from moot.offchain.disputes.referee import Call
 from tests.arena.codec import Codec, get_event_key, get_topic, hash_place
 from tests.arena.ledger import CHAIN_ID, PROMISES, REFEREE, TRUSTED
 from tests.arena.records import BLOCK_GAS, Block, Receipt, Sent

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 from typing import Any, Self
 from unittest.mock import patch
 
-from contracts.model.types import NOBODY, Address
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain.accounts import FeePolicy, open_chain
-from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.connection import Contract
-from offchain.parties import keeper, serving
-from offchain.parties.live import Desk
-from offchain.parties.provider import Provider
-from offchain.parties.settings import Settings
-from offchain.parties.sight import Sight
+from moot.contracts.model.types import NOBODY, Address
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain.accounts import FeePolicy, open_chain
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.chain.connection import Contract
+from moot.offchain.parties import keeper, serving
+from moot.offchain.parties.live import Desk
+from moot.offchain.parties.provider import Provider
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.sight import Sight
 from tests.arena.codec import Codec, Reader
 from tests.arena.ledger import CHAIN_ID, REFEREE
 from tests.arena.node import Node
@@ -55,7 +55,7 @@ def seated() -> Iterator[None]:
     stub = SimpleNamespace(abi=())
     with ExitStack() as stack:
         stack.enter_context(patch.object(serving, "ServerProcess", Server))
-        for module in ("offchain.disputes.chain_referee", "offchain.parties.answers"):
+        for module in ("moot.offchain.disputes.chain_referee", "moot.offchain.parties.answers"):
             stack.enter_context(patch(f"{module}.compile_contract", lambda *_, **__: stub))
         yield
 
@@ -115,8 +115,8 @@ class Seat:
             urls = self._nodes[urls[0]]
         folder = self._folder / "state"
         with (
-            patch("offchain.chain.endpoints.open_transport", self._nodes.__getitem__),
-            patch("offchain.chain.codec.Codec", lambda _: self._codec),
+            patch("moot.offchain.chain.endpoints.open_transport", self._nodes.__getitem__),
+            patch("moot.offchain.chain.codec.Codec", lambda _: self._codec),
             open_chain(urls, signers, policy, chain_id=CHAIN_ID, folder=folder) as chain,
         ):
             yield chain

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
-from offchain.parties import keeper
+from moot.offchain.parties import keeper
 from tests.arena import party, workshop
 from tests.arena.assumptions import find_broken
 from tests.arena.clock import ruled_by

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from contracts.model.types import Address, Event
-from offchain.disputes.referee import Call
+from moot.contracts.model.types import Address, Event
+from moot.offchain.disputes.referee import Call
 
 BLOCK_S = 12.0
 BLOCK_GAS = 30_000_000

@@ -3,9 +3,9 @@
 import json
 from dataclasses import dataclass
 
-from contracts.model.types import Address
-from offchain.chain.accounts.signers import Order
-from offchain.chain.receipts import Address as ChainAddress
+from moot.contracts.model.types import Address
+from moot.offchain.chain.accounts.signers import Order
+from moot.offchain.chain.receipts import Address as ChainAddress
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,16 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from contracts.model.types import Terms
-from offchain.disputes.availability import Lack
-from offchain.disputes.conditions import Finding
-from offchain.errors import MootError
-from offchain.parties import computing, workshop
-from offchain.parties.computing import IncompleteJob, UnwantedJob
-from offchain.parties.folder import Folder
-from offchain.parties.live import Desk
-from offchain.parties.policy import Policy
-from offchain.parties.workshop import DONE, Checks, encode_lack
+from moot.contracts.model.types import Terms
+from moot.offchain.disputes.availability import Lack
+from moot.offchain.disputes.conditions import Finding
+from moot.offchain.errors import MootError
+from moot.offchain.parties import computing, workshop
+from moot.offchain.parties.computing import IncompleteJob, UnwantedJob
+from moot.offchain.parties.folder import Folder
+from moot.offchain.parties.live import Desk
+from moot.offchain.parties.policy import Policy
+from moot.offchain.parties.workshop import DONE, Checks, encode_lack
 from tests.arena.clock import Clock
 from tests.arena.jobs import Work, WorkingRun, cut_task, get_task
 
@@ -197,9 +197,9 @@ class Shop:
         }
         with ExitStack() as stack:
             for name, piece in checks.items():
-                stack.enter_context(patch(f"offchain.disputes.job_check.{name}", piece))
+                stack.enter_context(patch(f"moot.offchain.disputes.job_check.{name}", piece))
             timing = checks["estimate_timing"]
-            stack.enter_context(patch("offchain.disputes.conditions.estimate_timing", timing))
+            stack.enter_context(patch("moot.offchain.disputes.conditions.estimate_timing", timing))
             stack.enter_context(patch.object(computing, "get_program", lambda *_: task.program))
             stack.enter_context(patch.object(computing, "_get_task", get))
             made = patch.object(computing, "make_run", lambda *_: _computed(work, spend))

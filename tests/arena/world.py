@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contracts.model.types import Address, Job
-from contracts.model.types import Terms as JobTerms
-from contracts.reasons import Standing, Status
-from offchain.disputes.actors import Client
-from offchain.disputes.conditions import bound_locked_blocks
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.parties.settings import Settings
-from sim.paper import Size
+from moot.contracts.model.types import Address, Job
+from moot.contracts.model.types import Terms as JobTerms
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.disputes.actors import Client
+from moot.offchain.disputes.conditions import bound_locked_blocks
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.parties.settings import Settings
+from moot.sim.paper import Size
 from tests.arena.adversaries.table import FAMILIES
 from tests.arena.chain import Chain
 from tests.arena.clock import Clock

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from contracts.deployment import deploy_referee
-from offchain.chain import Chain, Contract, connect
+from moot.contracts.deployment import deploy_referee
+from moot.offchain.chain import Chain, Contract, connect
 from tests.attacks.twin import Twin
 
 

@@ -5,21 +5,21 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from contracts.model.checks import name_match
-from contracts.model.types import Address, Event, Job, Pair, Position, Terms
-from contracts.model.words import hash_job
-from contracts.reasons import Ending, Outcome, Phase
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, Tree
-from offchain.disputes.board import Board
-from offchain.disputes.openings import make_leaf
-from offchain.disputes.players import find_move
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.disputes.tournament import Tournament
-from offchain.providers.run import Run
-from offchain.providers.task import Task
-from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
-from sim.trees import EvenTree
+from moot.contracts.model.checks import name_match
+from moot.contracts.model.types import Address, Event, Job, Pair, Position, Terms
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import Ending, Outcome, Phase
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.openings import make_leaf
+from moot.offchain.disputes.players import find_move
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.task import Task
+from moot.sim.paper import Lie, PaperRun, PaperTask, Size, make_task
+from moot.sim.trees import EvenTree
 from tests.attacks.twin import Twin
 
 SALT = b"\x5a" * 32

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from contracts.reasons import Ending
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.partials import pack_partials
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array, TensorTree, compute_state_root
-from offchain.commitments.tree import Digest, Tree
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
-from offchain.providers.task import Task
-from sim.trees import EvenTensor, EvenTree
+from moot.contracts.reasons import Ending
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.partials import pack_partials
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import Array, TensorTree, compute_state_root
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.task import Task
+from moot.sim.trees import EvenTensor, EvenTree
 from tests.attacks.court import Court
 from tests.attacks.twin import Twin
 

@@ -5,10 +5,10 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, cast
 
-from contracts.compiler import compile_contract
-from contracts.model.abi import CALLED_THROUGH, pack_call
-from contracts.model.types import Event, Message
-from offchain.chain import Contract
+from moot.contracts.compiler import compile_contract
+from moot.contracts.model.abi import CALLED_THROUGH, pack_call
+from moot.contracts.model.types import Event, Message
+from moot.offchain.chain import Contract
 from tests.attacks.twin import Twin
 from tests.projection import call_model
 

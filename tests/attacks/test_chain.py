@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from contracts.compiler import SOURCE_DIR
-from contracts.reasons import Ending, Phase, Reason, Standing
-from offchain.chain import Receipt
-from offchain.disputes.tournament import Tournament
-from sim.paper import Lie
+from moot.contracts.compiler import SOURCE_DIR
+from moot.contracts.reasons import Ending, Phase, Reason, Standing
+from moot.offchain.chain import Receipt
+from moot.offchain.disputes.tournament import Tournament
+from moot.sim.paper import Lie
 from tests.attacks.court import HONEST, LIE, open_court
 from tests.attacks.puppet import Puppet
 from tests.attacks.twin import Twin

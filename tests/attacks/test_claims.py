@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.model.descent import BOTH
-from contracts.model.types import KEY_BYTES, ZERO, Dive
-from contracts.reasons import Ending, LeafMode, Phase, Reason, Standing, Status
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Tree
-from offchain.disputes import dives, players
-from offchain.disputes.tournament import Tournament
-from sim.paper import Lie
+from moot.contracts.model.descent import BOTH
+from moot.contracts.model.types import KEY_BYTES, ZERO, Dive
+from moot.contracts.reasons import Ending, LeafMode, Phase, Reason, Standing, Status
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.disputes import dives, players
+from moot.offchain.disputes.tournament import Tournament
+from moot.sim.paper import Lie
 from tests.attacks.court import HONEST, LIE, SALT, SMALL, Call, Court, FalseFlag, open_court
 from tests.attacks.twin import Twin
 

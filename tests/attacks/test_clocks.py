@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.model.types import Event, Position
-from contracts.reasons import Ending, Phase, Reason, Standing, Status
-from sim.paper import Lie
+from moot.contracts.model.types import Event, Position
+from moot.contracts.reasons import Ending, Phase, Reason, Standing, Status
+from moot.sim.paper import Lie
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court, read_end
 from tests.attacks.twin import Twin
 from tests.quick import every

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from contracts.model.types import Facts, Pair, Position
-from contracts.reasons import Phase, Reason, Status
-from offchain.disputes.board import Board, get_pair, read_move
-from offchain.disputes.players import find_move
+from moot.contracts.model.types import Facts, Pair, Position
+from moot.contracts.reasons import Phase, Reason, Status
+from moot.offchain.disputes.board import Board, get_pair, read_move
+from moot.offchain.disputes.players import find_move
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court
 from tests.attacks.twin import Twin
 

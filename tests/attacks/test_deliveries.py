@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from contracts.compiler import compile_contract
-from contracts.model.abi import pack_args
-from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
-from contracts.model.delivery import make_result
-from contracts.model.types import NOBODY, ZERO
-from contracts.reasons import DemandStatus, PremiumStatus, PromiseStatus, Reason, Status
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import TensorTree, encode_header
-from offchain.commitments.tree import Tree
-from offchain.disputes.availability import find_answer, list_demand
-from offchain.disputes.delivery import Sharer, explain_weakness
+from moot.contracts.compiler import compile_contract
+from moot.contracts.model.abi import pack_args
+from moot.contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
+from moot.contracts.model.delivery import make_result
+from moot.contracts.model.types import NOBODY, ZERO
+from moot.contracts.reasons import DemandStatus, PremiumStatus, PromiseStatus, Reason, Status
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import TensorTree, encode_header
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.disputes.availability import find_answer, list_demand
+from moot.offchain.disputes.delivery import Sharer, explain_weakness
 from tests.attacks.puppet import SOURCE, Payday
 from tests.referee.deliveries import (
     ANSWER_BLOCKS,

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from contracts.deployment import bind_referee, deploy_availability, deploy_referee
-from contracts.model.abi import pack_args
-from contracts.model.answers import MIN_DEPOSIT_WEI, Subject, make_subject
-from contracts.model.types import MIN_BOND_WEI
-from contracts.reasons import DemandStatus, Part, PromiseStatus
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Chain, Contract
-from offchain.chain.accounts import FeePolicy, NodeAccount, open_chain
-from offchain.chain.accounts.fees import GWEI
-from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.devnode.server import DevNode, Local
-from offchain.chain.jsonrpc import JsonRpc
-from offchain.chain.transports import Question
-from offchain.disputes.availability import (
+from moot.contracts.deployment import bind_referee, deploy_availability, deploy_referee
+from moot.contracts.model.abi import pack_args
+from moot.contracts.model.answers import MIN_DEPOSIT_WEI, Subject, make_subject
+from moot.contracts.model.types import MIN_BOND_WEI
+from moot.contracts.reasons import DemandStatus, Part, PromiseStatus
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import Chain, Contract
+from moot.offchain.chain.accounts import FeePolicy, NodeAccount, open_chain
+from moot.offchain.chain.accounts.fees import GWEI
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.chain.devnode.server import DevNode, Local
+from moot.offchain.chain.jsonrpc import JsonRpc
+from moot.offchain.chain.transports import Question
+from moot.offchain.disputes.availability import (
     ANSWER_GAS,
     Lack,
     Place,
@@ -28,17 +28,17 @@ from offchain.disputes.availability import (
     find_answer,
     list_demand,
 )
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.delivery import Sharer, count_payable, register
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.parties import keeper
-from offchain.parties.answers import Answers, choose_deposit
-from offchain.parties.live import Desk
-from offchain.parties.promises import MOST_CALLS, Promises
-from offchain.parties.provider import Provider
-from offchain.parties.settings import Settings
-from offchain.parties.sight import Sight
-from offchain.parties.workshop import Result
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.delivery import Sharer, count_payable, register
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.parties import keeper
+from moot.offchain.parties.answers import Answers, choose_deposit
+from moot.offchain.parties.live import Desk
+from moot.offchain.parties.promises import MOST_CALLS, Promises
+from moot.offchain.parties.provider import Provider
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.sight import Sight
+from moot.offchain.parties.workshop import Result
 from tests.referee.deliveries import HISTORY, PLACES, SHARERS, find, win_with_premium
 from tests.referee.promises import TASK
 from tests.referee.stage import CLIENT

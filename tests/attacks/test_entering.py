@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.model.descent import BOTH, NODE_TAGS
-from contracts.model.types import ZERO, Dive, Pair
-from contracts.reasons import Ending, LeafMode, Phase, Reason
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, Tree, hash_root
-from offchain.disputes.board import Board
-from offchain.disputes.dives import make_dive
-from offchain.disputes.players import get_tree
-from sim.paper import Lie, PaperRun, PaperTask, Size
-from sim.trees import EvenTree
+from moot.contracts.model.descent import BOTH, NODE_TAGS
+from moot.contracts.model.types import ZERO, Dive, Pair
+from moot.contracts.reasons import Ending, LeafMode, Phase, Reason
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, Tree, hash_root
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.dives import make_dive
+from moot.offchain.disputes.players import get_tree
+from moot.sim.paper import Lie, PaperRun, PaperTask, Size
+from moot.sim.trees import EvenTree
 from tests.attacks.court import HONEST, LIE, SMALL, Call, Court, open_court
 from tests.attacks.twin import Twin
 from tests.quick import every, only

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from contracts.deployment import deploy_referee
-from contracts.model.descent import BOTH
-from contracts.model.types import Dive, Position, Store, Terms
-from contracts.model.words import hash_commitment, hash_job, hash_position
-from contracts.reasons import Phase, Reason
-from offchain.arithmetic.functions import Function
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import encode_header
-from offchain.commitments.tree import Digest, Tree, hash_node
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin
-from sim.paper import Lie
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.descent import BOTH
+from moot.contracts.model.types import Dive, Position, Store, Terms
+from moot.contracts.model.words import hash_commitment, hash_job, hash_position
+from moot.contracts.reasons import Phase, Reason
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import encode_header
+from moot.offchain.commitments.tree import Digest, Tree, hash_node
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin
+from moot.sim.paper import Lie
 from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, FalseFlag, open_court
 from tests.attacks.elements import F32, ROWS, make_runs, make_task
 from tests.attacks.twin import Twin

@@ -8,22 +8,22 @@ from typing import Any, cast
 
 import pytest
 
-from contracts.compiler import SOURCE_DIR, compile_contract
-from contracts.model.abi import pack_args
-from contracts.model.leaf import Context, compute_leaf
-from contracts.model.types import NOBODY, ZERO
-from contracts.model.verdicts import get_context
-from contracts.reasons import Phase, Reason, Revert, Standing
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain.receipts import Transaction
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import TensorTree
-from offchain.commitments.tree import Digest, Tree, get_width, hash_root
-from offchain.errors import ChainError, Reverted
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin, immediate
-from sim.trees import EvenTensor
+from moot.contracts.compiler import SOURCE_DIR, compile_contract
+from moot.contracts.model.abi import pack_args
+from moot.contracts.model.leaf import Context, compute_leaf
+from moot.contracts.model.types import NOBODY, ZERO
+from moot.contracts.model.verdicts import get_context
+from moot.contracts.reasons import Phase, Reason, Revert, Standing
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain.receipts import Transaction
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import TensorTree
+from moot.offchain.commitments.tree import Digest, Tree, get_width, hash_root
+from moot.offchain.errors import ChainError, Reverted
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, immediate
+from moot.sim.trees import EvenTensor
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court
 from tests.attacks.elements import ROWS, make_runs, make_task
 from tests.attacks.puppet import Puppet

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from eth_abi import encode
 
-from contracts.compiler import Artifact, compile_contract
-from contracts.model.abi import pack_args, unpack_job
-from contracts.model.types import ZERO
-from contracts.model.words import hash_job
-from contracts.reasons import Phase, Reason, Status
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.commitments.tree import Digest
-from offchain.disputes.illegality import find_proof
-from offchain.errors import ProgramError, Reverted
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Slot
-from offchain.programs.legality import check_program
-from offchain.providers.task import Task
+from moot.contracts.compiler import Artifact, compile_contract
+from moot.contracts.model.abi import pack_args, unpack_job
+from moot.contracts.model.types import ZERO
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import Phase, Reason, Status
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.illegality import find_proof
+from moot.offchain.errors import ProgramError, Reverted
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Slot
+from moot.offchain.programs.legality import check_program
+from moot.offchain.providers.task import Task
 from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, open_court
 from tests.attacks.elements import make_runs, make_task
 from tests.attacks.puppet import Puppet

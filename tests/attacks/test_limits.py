@@ -5,25 +5,25 @@ from functools import cache
 
 import pytest
 
-from contracts.compiler import compile_contract
-from contracts.model.leaf import Context, compute_leaf
-from contracts.model.types import FOLD_ARITY, ZERO
-from contracts.reasons import Ending, Phase
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.disputes.gas import calculate_gas_limit
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from offchain.programs.limits import (
+from moot.contracts.compiler import compile_contract
+from moot.contracts.model.leaf import Context, compute_leaf
+from moot.contracts.model.types import FOLD_ARITY, ZERO
+from moot.contracts.reasons import Ending, Phase
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.disputes.gas import calculate_gas_limit
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.programs.limits import (
     MAX_EVIDENCE_BYTES,
     MAX_NODE_BYTES,
     MAX_OPERANDS,
     MAX_SLOTS,
     MAX_STEPS,
 )
-from offchain.programs.semantics import compute_element
-from sim.trees import EvenTensor, EvenTree
+from moot.offchain.programs.semantics import compute_element
+from moot.sim.trees import EvenTensor, EvenTree
 from tests.attacks.court import Court
 from tests.attacks.elements import decide, make_runs, make_task
 from tests.attacks.twin import Twin

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from contracts.model.types import ZERO, Pair
-from contracts.reasons import Ending, Reason
-from offchain.commitments.tree import Digest
-from sim.paper import Lie
+from moot.contracts.model.types import ZERO, Pair
+from moot.contracts.reasons import Ending, Reason
+from moot.offchain.commitments.tree import Digest
+from moot.sim.paper import Lie
 from tests.attacks.court import HONEST, LIE, Court, open_court
 from tests.attacks.twin import Twin
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from contracts.compiler import compile_contract
-from contracts.model.abi import CALLED_THROUGH
-from contracts.model.referee import CALLS, call
-from contracts.model.types import MAX_BOND_WEI, MIN_BOND_WEI, Message
-from contracts.reasons import Ending, Phase, Reason, Standing, Status
-from offchain.errors import Reverted
-from sim.paper import MIDDLE, Lie, Size
+from moot.contracts.compiler import compile_contract
+from moot.contracts.model.abi import CALLED_THROUGH
+from moot.contracts.model.referee import CALLS, call
+from moot.contracts.model.types import MAX_BOND_WEI, MIN_BOND_WEI, Message
+from moot.contracts.reasons import Ending, Phase, Reason, Standing, Status
+from moot.offchain.errors import Reverted
+from moot.sim.paper import MIDDLE, Lie, Size
 from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, open_court
 from tests.attacks.puppet import Payday, Puppet
 from tests.attacks.twin import Twin

@@ -1,8 +1,8 @@
 import pytest
 
-from contracts.reasons import Ending
-from offchain.arithmetic.functions import DType, Function
-from offchain.programs.graph import Kind, Node, immediate
+from moot.contracts.reasons import Ending
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.programs.graph import Kind, Node, immediate
 from tests.attacks.elements import decide
 from tests.attacks.twin import Twin
 from tests.quick import every

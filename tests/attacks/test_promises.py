@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from contracts.compiler import compile_contract
-from contracts.model.abi import pack_args
-from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
-from contracts.model.types import NOBODY, ZERO
-from contracts.model.words import hash_commitment, hash_job
-from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Status
-from offchain.arithmetic.functions import DType
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import TensorTree, encode_header, hash_chunk, hash_tensor
-from offchain.commitments.tree import Tree, hash_root
-from offchain.disputes.availability import (
+from moot.contracts.compiler import compile_contract
+from moot.contracts.model.abi import pack_args
+from moot.contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
+from moot.contracts.model.types import NOBODY, ZERO
+from moot.contracts.model.words import hash_commitment, hash_job
+from moot.contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Status
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import TensorTree, encode_header, hash_chunk, hash_tensor
+from moot.offchain.commitments.tree import Tree, hash_root
+from moot.offchain.disputes.availability import (
     Answerer,
     TensorProof,
     explain_weakness,
     find_answer,
     list_demand,
 )
-from offchain.disputes.terms import make_terms
-from offchain.programs.limits import MAX_RANK
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.programs.limits import MAX_RANK
 from tests.attacks.puppet import SOURCE, Payday
 from tests.quick import only
 from tests.referee.promises import (

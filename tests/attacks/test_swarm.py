@@ -3,8 +3,8 @@ from random import Random
 
 import pytest
 
-from offchain.disputes.referee import ModelReferee
-from sim.swarm import STAKES, Swarm, draw_crowds, draw_lies, open_swarm
+from moot.offchain.disputes.referee import ModelReferee
+from moot.sim.swarm import STAKES, Swarm, draw_crowds, draw_lies, open_swarm
 from tests.quick import only
 
 BOND = STAKES.bond_wei

@@ -3,15 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from contracts.compiler import SOURCE_DIR, compile_contract
-from contracts.deployment import deploy_referee
-from contracts.reasons import Ending
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import connect
-from offchain.programs.graph import Kind, Node, Operand, Origin, immediate
-from offchain.programs.semantics import compute_element
-from sim.paper import Lie
+from moot.contracts.compiler import SOURCE_DIR, compile_contract
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.reasons import Ending
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import connect
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, immediate
+from moot.offchain.programs.semantics import compute_element
+from moot.sim.paper import Lie
 from tests.attacks.court import HONEST, LIE, open_court
 from tests.attacks.elements import F32, ROWS, STATE, decide
 from tests.attacks.twin import Twin

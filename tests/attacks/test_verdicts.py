@@ -6,16 +6,16 @@ from typing import Any, cast
 
 import pytest
 
-from contracts.model.types import ZERO
-from contracts.reasons import Ending, Outcome, Phase, Reason, Standing, Status
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import TensorTree, hash_chunk
-from offchain.commitments.tree import Tree
-from offchain.errors import Reverted
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Origin, immediate
-from sim.trees import EvenTensor, EvenTree
+from moot.contracts.model.types import ZERO
+from moot.contracts.reasons import Ending, Outcome, Phase, Reason, Standing, Status
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import TensorTree, hash_chunk
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.errors import Reverted
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Origin, immediate
+from moot.sim.trees import EvenTensor, EvenTree
 from tests.attacks.court import Call, Court, read_end
 from tests.attacks.elements import ElementRun, decide, make_runs, make_task
 from tests.attacks.test_entering import swap

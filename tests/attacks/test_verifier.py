@@ -2,9 +2,9 @@
 
 import pytest
 
-from contracts.model.types import Pair
-from contracts.reasons import Ending, LeafMode, Outcome, Phase, Reason, Standing, Status
-from sim.paper import Lie
+from moot.contracts.model.types import Pair
+from moot.contracts.reasons import Ending, LeafMode, Outcome, Phase, Reason, Standing, Status
+from moot.sim.paper import Lie
 from tests.attacks.court import HONEST, REWARD_WEI, Court, open_court, read_end
 from tests.attacks.twin import Twin
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from contracts.model.types import NOBODY, Address, Event, Message, Store
-from contracts.reasons import Reason, Revert
-from offchain.chain import Chain, Contract
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.referee import Outcome
-from offchain.errors import Reverted
+from moot.contracts.model.types import NOBODY, Address, Event, Message, Store
+from moot.contracts.reasons import Reason, Revert
+from moot.offchain.chain import Chain, Contract
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.referee import Outcome
+from moot.offchain.errors import Reverted
 from tests.projection import call_model, compare_words
 
 

@@ -6,10 +6,10 @@ from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
-from offchain.frontend import tracing
-from offchain.frontend.decompositions import table
-from offchain.frontend.decompositions.table import COMPOSITIONS, DECOMPOSITIONS, METHODS
-from offchain.frontend.lowering.table import RULES, get_decompositions
+from moot.offchain.frontend import tracing
+from moot.offchain.frontend.decompositions import table
+from moot.offchain.frontend.decompositions.table import COMPOSITIONS, DECOMPOSITIONS, METHODS
+from moot.offchain.frontend.lowering.table import RULES, get_decompositions
 
 
 def _name_method(owner: Any, name: str) -> str:

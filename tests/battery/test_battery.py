@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from docs.operator_choices import CHOICES
-from offchain.arithmetic.functions import DType, Function
-from offchain.errors import CaptureError
-from offchain.frontend.decompositions import solvers, statistics
-from offchain.frontend.decompositions.lists import LISTS
-from offchain.frontend.decompositions.table import DECOMPOSITIONS
-from offchain.frontend.lowering import pooling
-from offchain.frontend.lowering.builder import Builder
-from offchain.frontend.lowering.normalization import softmax
-from offchain.frontend.lowering.reductions import fold
-from offchain.frontend.lowering.table import RULES, get_decompositions
-from offchain.frontend.lowering.views import View
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.decompositions import solvers, statistics
+from moot.offchain.frontend.decompositions.lists import LISTS
+from moot.offchain.frontend.decompositions.table import DECOMPOSITIONS
+from moot.offchain.frontend.lowering import pooling
+from moot.offchain.frontend.lowering.builder import Builder
+from moot.offchain.frontend.lowering.normalization import softmax
+from moot.offchain.frontend.lowering.reductions import fold
+from moot.offchain.frontend.lowering.table import RULES, get_decompositions
+from moot.offchain.frontend.lowering.views import View
 from tests.battery.draws import DRAWS
 from tests.battery.reach import TABLES
 from tests.battery.record import read_record

@@ -18,16 +18,16 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_leaves
 
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends import table as backends
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import noise
-from offchain.frontend.capture.draft import Draft, make_draft, make_start
-from offchain.frontend.capture.eager import EagerRun
-from offchain.frontend.capture.noise import run_noisily
-from offchain.frontend.capture.rehearsal import MARGIN, SLACK, _run_program
-from offchain.frontend.capture.stepping import step_as_user
-from offchain.frontend.tracing import get_initial_state, name_tensors
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends import table as backends
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import noise
+from moot.offchain.frontend.capture.draft import Draft, make_draft, make_start
+from moot.offchain.frontend.capture.eager import EagerRun
+from moot.offchain.frontend.capture.noise import run_noisily
+from moot.offchain.frontend.capture.rehearsal import MARGIN, SLACK, _run_program
+from moot.offchain.frontend.capture.stepping import step_as_user
+from moot.offchain.frontend.tracing import get_initial_state, name_tensors
 from tests.battery.draws import DRAWS
 from tests.battery.reach import reach
 from tests.corpus.judge import make_recipe, prepare

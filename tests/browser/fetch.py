@@ -17,7 +17,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.compiler import cache_dir
+from moot.contracts.compiler import cache_dir
 
 PACKAGE, VERSION = "@sparticuz/chromium", "153.0.0"
 PLATFORM = ("Linux", "x86_64")

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from offchain.chain import connect
-from offchain.court.chain_court import ChainCourt
-from offchain.court.record import Record, make_record
-from offchain.disputes.game import Game
-from sim.court.follower import Follower
-from sim.court.page import make_page
-from sim.court.server import serve
+from moot.offchain.chain import connect
+from moot.offchain.court.chain_court import ChainCourt
+from moot.offchain.court.record import Record, make_record
+from moot.offchain.disputes.game import Game
+from moot.sim.court.follower import Follower
+from moot.sim.court.page import make_page
+from moot.sim.court.server import serve
 from tests.browser.pages import Seen, open_file, open_page
 from tests.chain_helpers import LoopbackNode, open_node
 from tests.court_helpers import SCALAR, SILENT, SINK, make_hostile, make_small_record, open_chain

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from offchain.text import clean
-from sim.report.plots.table import PLOTS
-from sim.report.results import Results
+from moot.offchain.text import clean
+from moot.sim.report.plots.table import PLOTS
+from moot.sim.report.results import Results
 from tests.browser.pages import open_file
 from tests.end_to_end.command import moot
 from tests.report_helpers import EXAMPLE, make_hostile, make_sweep

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from contracts.compiler import SOURCE_DIR, compile_contract
-from offchain.chain import Chain, Contract, connect
-from offchain.chain.codec import Codec
+from moot.contracts.compiler import SOURCE_DIR, compile_contract
+from moot.offchain.chain import Chain, Contract, connect
+from moot.offchain.chain.codec import Codec
 
 PROBE = """
 # pragma version 0.4.3

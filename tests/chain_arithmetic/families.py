@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 
-from contracts.port import load
-from offchain.arithmetic.functions import Function
+from moot.contracts.port import load
+from moot.offchain.arithmetic.functions import Function
 from tests.chain_arithmetic.subjects import PLACES
 from tests.sweeps.oracle import round_exactly
 

@@ -10,7 +10,7 @@ import gmpy2
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.functions import CANONICAL_NAN, DType
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType
 from tests.chain_arithmetic.operands import Vectors
 from tests.chain_arithmetic.rounding import SPECIALS
 from tests.sweeps.oracle import BINARY32

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.functions import Function
-from offchain.native.transcendental.constants import EXCEPTIONS
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.native.transcendental.constants import EXCEPTIONS
 from tests.chain_arithmetic.rounding import SPECIALS, get_hardest
 
 Vectors = npt.NDArray[np.uint32]

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from contracts.compiler import SOURCE_DIR
-from contracts.port import load
-from offchain.arithmetic import float32
-from offchain.arithmetic.functions import Function
+from moot.contracts.compiler import SOURCE_DIR
+from moot.contracts.port import load
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.functions import Function
 from tests.chain_arithmetic.bytecode import Bytecode
 from tests.sweeps.oracle import round_exactly
 

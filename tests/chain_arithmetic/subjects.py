@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from contracts.port import load
-from offchain.arithmetic.functions import Function
+from moot.contracts.port import load
+from moot.offchain.arithmetic.functions import Function
 from tests.chain_arithmetic import ieee
 from tests.chain_arithmetic.operands import Vectors, draw_operands, get_known_operands
 from tests.sweeps.oracle import round_exactly

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.port import load
-from offchain.arithmetic import float32
-from offchain.arithmetic.functions import Function
+from moot.contracts.port import load
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.functions import Function
 from tests.chain_arithmetic.families import FAMILIES, get_functions, is_right
 from tests.chain_arithmetic.rounding import get_hardest, load_changed, surround
 from tests.sweeps.oracle import round_exactly, to_float

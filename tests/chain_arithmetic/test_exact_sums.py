@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from contracts.port import load
-from offchain.arithmetic import float32
-from offchain.arithmetic.exact import sums
+from moot.contracts.port import load
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.exact import sums
 
 SUM_BITS = 704
 WORD_BITS = 256

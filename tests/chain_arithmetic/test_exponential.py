@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contracts.port import load
-from offchain.arithmetic import float32
+from moot.contracts.port import load
+from moot.offchain.arithmetic import float32
 from tests.chain_arithmetic.rounding import SIGN
 from tests.sweeps.oracle import WIDE
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from contracts.compiler import SOURCE_DIR
-from contracts.port import load
-from offchain.errors import CompileError, Reverted
+from moot.contracts.compiler import SOURCE_DIR
+from moot.contracts.port import load
+from moot.offchain.errors import CompileError, Reverted
 from tests.chain_arithmetic.bytecode import Bytecode, deployed
 from tests.quick import every
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contracts.port import load
-from offchain.arithmetic import elementary, float32
-from offchain.arithmetic.functions import Function
-from offchain.errors import Reverted
+from moot.contracts.port import load
+from moot.offchain.arithmetic import elementary, float32
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.errors import Reverted
 from tests.chain_arithmetic.bytecode import Bytecode, deployed
 from tests.chain_arithmetic.rounding import (
     SPECIALS,

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from contracts.port import load
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.errors import Reverted
+from moot.contracts.port import load
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.errors import Reverted
 from tests.chain_arithmetic.bytecode import Bytecode, deployed
 from tests.chain_arithmetic.operands import draw_operands, get_known_operands
 from tests.chain_arithmetic.rounding import SPECIALS, get_hardest

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contracts.port import load as load_port
-from offchain.errors import Reverted
+from moot.contracts.port import load as load_port
+from moot.offchain.errors import Reverted
 from tests.chain_arithmetic import volume
 from tests.chain_arithmetic.rounding import load_changed
 from tests.chain_arithmetic.subjects import SUBJECTS, TRANSCENDENTAL

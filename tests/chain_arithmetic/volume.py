@@ -27,7 +27,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from offchain.errors import Reverted
+from moot.offchain.errors import Reverted
 from tests.chain_arithmetic.operands import Vectors
 from tests.chain_arithmetic.subjects import SUBJECTS, Subject
 

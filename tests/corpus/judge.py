@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from offchain.errors import CaptureError, UsageError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.errors import CaptureError, UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from tests.corpus.rows import RATE, Form, Row, Subject
 
 STEPS = 3

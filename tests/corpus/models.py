@@ -17,11 +17,11 @@ import click
 import numpy as np
 import torch
 
-from offchain.errors import CaptureError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import Batch, TrainingRecipe
+from moot.offchain.errors import CaptureError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import Batch, TrainingRecipe
 from tests.corpus.models_kinds import Inputs, Kind
 
 FILES = (

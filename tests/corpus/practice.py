@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import Captured
-from offchain.frontend.clipping import ClipNorm
-from offchain.frontend.exchange import widen
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import Captured
+from moot.offchain.frontend.clipping import ClipNorm
+from moot.offchain.frontend.exchange import widen
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from tests.corpus.judge import Judgement, State, attempt
 
 TOPICS: Mapping[str, str] = {

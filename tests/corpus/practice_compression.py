@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils import parametrize, prune
 from torch.optim import SGD, Adam, AdamW
 
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.corpus.practice_batches import labelled, numbers
 
 DATA = labelled((6, 8), 4)

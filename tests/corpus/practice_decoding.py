@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.frontend.recipe import InferenceRecipe
 from tests.corpus.practice_batches import WORDS, numbers, texts
 
 

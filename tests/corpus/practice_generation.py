@@ -8,7 +8,7 @@ from torch import nn
 from torch.func import functional_call, jvp
 from torch.optim import SGD, Adam, AdamW
 
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.corpus.practice_batches import WORDS, labelled, numbers, texts
 
 

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim import Adam, AdamW
 
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.corpus.practice_batches import labelled, numbers
 
 EDGES = torch.tensor(

@@ -8,8 +8,8 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 from torch.optim import SGD, Adam, AdamW
 
-from offchain.frontend.clipping import ClipNorm
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.clipping import ClipNorm
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.corpus.practice_batches import WORDS, both, labelled, numbers, texts
 
 

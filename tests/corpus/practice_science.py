@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim import SGD, Adam, AdamW
 
-from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.corpus.practice_batches import WORDS, both, numbers, texts
 
 

@@ -11,8 +11,8 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.checkpoint import checkpoint
 
-from offchain.frontend.clipping import ClipNorm, ClipValue
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.clipping import ClipNorm, ClipValue
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.corpus.practice_batches import both, labelled, numbers
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from offchain.frontend.selections import Selection
+from moot.offchain.frontend.selections import Selection
 
 RATE = 0.01
 """The learning rate of rows without an optimizer: small, so that inputs stay in their domain."""

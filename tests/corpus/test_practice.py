@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import SGD
 
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.corpus.judge import Judgement
 from tests.corpus.practice import PROGRAMS, count, judge_program
 from tests.corpus.practice_batches import numbers

@@ -9,7 +9,7 @@ from random import Random
 
 _HEAD = """import torch
 from torch import nn
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.recipe import TrainingRecipe
 """
 
 PARTS: Mapping[str, str] = {

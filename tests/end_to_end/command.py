@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sim.command import main
+from moot.command import main
 
 
 @dataclass(frozen=True)

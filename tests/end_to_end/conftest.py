@@ -2,7 +2,7 @@
 
 import pytest
 
-from offchain.providers.run import Run
+from moot.offchain.providers.run import Run
 from tests.end_to_end.courtroom import LIARS, Case, draw_cheat, get_case
 
 PROGRAM = "mlp"

@@ -9,25 +9,25 @@ from pathlib import Path
 import numpy as np
 from _pytest.mark import ParameterSet
 
-from contracts.model.types import Address
-from contracts.reasons import LeafMode
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.disputes.accounts import count_burned
-from offchain.disputes.actors import Player
-from offchain.disputes.chain_referee import deploy
-from offchain.disputes.evidence import rule_for
-from offchain.disputes.game import Game
-from offchain.disputes.referee import ModelReferee, Referee
-from offchain.disputes.session import Setting, make_task
-from offchain.disputes.terms import USUAL, Stakes
-from offchain.programs.graph import Kind
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.catalogue import CHEATS
-from offchain.providers.cheats import make_cheat
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.contracts.model.types import Address
+from moot.contracts.reasons import LeafMode
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.disputes.accounts import count_burned
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.chain_referee import deploy
+from moot.offchain.disputes.evidence import rule_for
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.referee import ModelReferee, Referee
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.disputes.terms import USUAL, Stakes
+from moot.offchain.programs.graph import Kind
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.catalogue import CHEATS
+from moot.offchain.providers.cheats import make_cheat
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from tests.quick import only
 
 NAMES = ("mlp", "cnn", "gpt2", "llama", "bert", "resnet")

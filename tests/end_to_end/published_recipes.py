@@ -7,9 +7,9 @@ other side of it. That is rare by chance, and easy to arrange.
 import numpy as np
 import torch
 
-from offchain.frontend.data import make_generator
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.data import make_generator
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import TrainingRecipe
 
 TERMS, ROWS = 64, 64
 

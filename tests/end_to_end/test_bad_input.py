@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from offchain.disputes.session import Setting, check_setting
-from offchain.errors import UsageError
+from moot.offchain.disputes.session import Setting, check_setting
+from moot.offchain.errors import UsageError
 from tests.end_to_end.command import Done, complaint, moot
 from tests.quick import every
 
@@ -110,8 +110,8 @@ def test_a_full_disk_is_named() -> None:
 
 MODEL = """
 import torch
-from offchain.frontend.recipe import *
-from offchain.frontend.optimizers import *
+from moot.offchain.frontend.recipe import *
+from moot.offchain.frontend.optimizers import *
 
 class Net(torch.nn.Module):
     def __init__(self):

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from offchain.errors import UsageError
-from sim.command.main import cli
-from sim.writing import write_whole
+from moot.command.main import cli
+from moot.offchain.errors import UsageError
+from moot.sim.writing import write_whole
 from tests.end_to_end.command import moot
 
 MOOT = Path(sys.executable).with_name("moot")
@@ -94,4 +94,4 @@ def test_the_command_is_importable_by_name() -> None:
     context = click.Context(cli)
     for name in cli.list_commands(context):
         module = name.replace("-", "_")
-        assert hasattr(import_module(f"sim.command.{module}"), module)
+        assert hasattr(import_module(f"moot.command.{module}"), module)

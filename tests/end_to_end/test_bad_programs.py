@@ -12,8 +12,8 @@ from tests.quick import every
 
 MODEL = """
 import torch
-from offchain.frontend.recipe import *
-from offchain.frontend.optimizers import *
+from moot.offchain.frontend.recipe import *
+from moot.offchain.frontend.optimizers import *
 {top}
 
 class Net(torch.nn.Module):
@@ -220,7 +220,7 @@ def test_an_interrupted_command(tmp_path: Path) -> None:
 def test_a_fault_of_ours_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception that no user's line explains is called a fault, and its traceback is shown."""
     spec = write(tmp_path / "model.py")
-    monkeypatch.setattr("offchain.frontend.capture.captured.make_draft", None)
+    monkeypatch.setattr("moot.offchain.frontend.capture.captured.make_draft", None)
     line = complaint(moot("program", "show", spec), status=70)
     assert "this is a fault of moot: TypeError: 'NoneType' object is not callable at" in line
     assert "captured.py:" in line

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from bench import convolutions, device, products
-from bench.arithmetics import list_rows
-from bench.models import make_recipe
-from bench.profile import FUSED, make_tables, profile_step
-from bench.shapes import CONVOLUTIONS, PRODUCTS, TINY_CONVOLUTIONS, Layer, list_products
-from bench.sides import Comparison, check_close, compare
-from bench.steps import OurTraining
-from bench.suite import GROUPS
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.backends.cuda import driver
-from offchain.errors import MootError
-from offchain.planning.schedule import find_ancestors
+from moot.bench import convolutions, device, products
+from moot.bench.arithmetics import list_rows
+from moot.bench.models import make_recipe
+from moot.bench.profile import FUSED, make_tables, profile_step
+from moot.bench.shapes import CONVOLUTIONS, PRODUCTS, TINY_CONVOLUTIONS, Layer, list_products
+from moot.bench.sides import Comparison, check_close, compare
+from moot.bench.steps import OurTraining
+from moot.bench.suite import GROUPS
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.backends.cuda import driver
+from moot.offchain.errors import MootError
+from moot.offchain.planning.schedule import find_ancestors
 from tests.end_to_end.command import moot
 
 SHORT = ("--tiny", "--repeats", "1", "--threads", "1,2")

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.deployment import deploy_referee
-from contracts.model.types import MIN_BOND_WEI
-from contracts.reasons import Ending
-from offchain.chain import connect
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game, Played
-from offchain.disputes.terms import USUAL, Stakes
-from sim.paper import Lie, Size, seat
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.types import MIN_BOND_WEI
+from moot.contracts.reasons import Ending
+from moot.offchain.chain import connect
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import Game, Played
+from moot.offchain.disputes.terms import USUAL, Stakes
+from moot.sim.paper import Lie, Size, seat
 from tests.quick import only
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)

@@ -7,20 +7,20 @@ from itertools import product
 import numpy as np
 import pytest
 
-from contracts.reasons import Ending, LeafMode, Outcome, Phase, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT, is_sum
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.disputes.evidence import rule_for
-from offchain.disputes.game import Game
-from offchain.disputes.locate import Located, Scalar, locate
-from offchain.programs.graph import Kind, Node
-from offchain.programs.semantics import count_links
-from offchain.providers.catalogue import CHEATS
-from offchain.providers.cheats import WrongOutput, make_cheat
-from offchain.providers.run import Run
+from moot.contracts.reasons import Ending, LeafMode, Outcome, Phase, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT, is_sum
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.disputes.evidence import rule_for
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.locate import Located, Scalar, locate
+from moot.offchain.programs.graph import Kind, Node
+from moot.offchain.programs.semantics import count_links
+from moot.offchain.providers.catalogue import CHEATS
+from moot.offchain.providers.cheats import WrongOutput, make_cheat
+from moot.offchain.providers.run import Run
 from tests import oracle
 from tests.end_to_end.courtroom import (
     COURTS,

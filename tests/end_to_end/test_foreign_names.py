@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from rich.table import Table
 
-from contracts.deployment import deploy_referee
-from offchain.chain import connect
-from offchain.datastore.store import open_store
-from offchain.disputes import job_check
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.conditions import Conditions
-from offchain.disputes.job_check import agree_on, check_job
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.errors import StoreError
-from offchain.parties.events import Lines
-from offchain.providers.publication import put_task
-from offchain.providers.task import Task
-from offchain.text import clean
-from sim.command import options
-from sim.command.narrator import LONGEST
+from moot.command import options
+from moot.command.narrator import LONGEST
+from moot.contracts.deployment import deploy_referee
+from moot.offchain.chain import connect
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes import job_check
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.conditions import Conditions
+from moot.offchain.disputes.job_check import agree_on, check_job
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.errors import StoreError
+from moot.offchain.parties.events import Lines
+from moot.offchain.providers.publication import put_task
+from moot.offchain.providers.task import Task
+from moot.offchain.text import clean
 from tests.chain_helpers import open_node
 from tests.end_to_end.command import moot
 from tests.sim_helpers import make_task

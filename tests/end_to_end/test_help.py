@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from offchain.programs.catalogue import NAMES, SIZES
-from offchain.providers.catalogue import CHEATS
-from sim.gas.results import ABOUT
-from sim.strategies import TRICKS
+from moot.offchain.programs.catalogue import NAMES, SIZES
+from moot.offchain.providers.catalogue import CHEATS
+from moot.sim.gas.results import ABOUT
+from moot.sim.strategies import TRICKS
 from tests.end_to_end.command import moot
 
 GROUPS = ((), ("bench",), ("gas",), ("keys",), ("program",))

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from contracts.deployment import deploy_referee
-from contracts.model.checks import is_free
-from contracts.model.types import Address
-from contracts.model.words import hash_facts, hash_position
-from contracts.reasons import Ending, Revert, Status
-from offchain.chain import connect
-from offchain.disputes.actors import Player
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import LEFT, Game
-from offchain.disputes.referee import Call, ModelReferee
-from offchain.disputes.tournament import Tournament
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
-from offchain.providers.store import Store
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.checks import is_free
+from moot.contracts.model.types import Address
+from moot.contracts.model.words import hash_facts, hash_position
+from moot.contracts.reasons import Ending, Revert, Status
+from moot.offchain.chain import connect
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import LEFT, Game
+from moot.offchain.disputes.referee import Call, ModelReferee
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
 from tests.end_to_end.courtroom import (
     COURTS,
     LONG,

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from contracts.model.words import hash_job
-from contracts.reasons import Ending, Phase, Standing
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, Tree, hash_root
-from offchain.disputes.actors import Player
-from offchain.disputes.game import Game
-from offchain.disputes.terms import Stakes
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
-from offchain.providers.store import Store
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import Ending, Phase, Standing
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, Tree, hash_root
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.terms import Stakes
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
 from tests.end_to_end.courtroom import (
     Case,
     check_money,

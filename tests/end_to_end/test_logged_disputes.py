@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from contracts.model.types import Address, Facts
-from contracts.reasons import Ending, LeafMode
-from offchain.arithmetic.logged import LOGGED
-from offchain.datastore.store import open_store
-from offchain.disputes.board import get_place
-from offchain.disputes.conditions import Conditions
-from offchain.disputes.evidence import check_log, collect
-from offchain.disputes.job_check import _choose_element, agree_on
-from offchain.disputes.referee import ModelReferee
-from offchain.disputes.session import Setting, check_setting, make_task, post_logs
-from offchain.disputes.terms import make_terms
-from offchain.errors import LogError, UnprovenEvidence, UsageError, WrongLog
-from offchain.programs.rounding.entries import encode_log, make_log
-from offchain.programs.rounding.meaning import is_loggable
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.catalogue import CHEATS, LOG_CHEATS
-from offchain.providers.log_cheats import add_entry
-from offchain.providers.logs import agree_on_logs, read_logs
-from offchain.providers.publication import get_task as get_published
-from offchain.providers.publication import put_task
-from offchain.providers.task import Task
+from moot.contracts.model.types import Address, Facts
+from moot.contracts.reasons import Ending, LeafMode
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.board import get_place
+from moot.offchain.disputes.conditions import Conditions
+from moot.offchain.disputes.evidence import check_log, collect
+from moot.offchain.disputes.job_check import _choose_element, agree_on
+from moot.offchain.disputes.referee import ModelReferee
+from moot.offchain.disputes.session import Setting, check_setting, make_task, post_logs
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.errors import LogError, UnprovenEvidence, UsageError, WrongLog
+from moot.offchain.programs.rounding.entries import encode_log, make_log
+from moot.offchain.programs.rounding.meaning import is_loggable
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.catalogue import CHEATS, LOG_CHEATS
+from moot.offchain.providers.log_cheats import add_entry
+from moot.offchain.providers.logs import agree_on_logs, read_logs
+from moot.offchain.providers.publication import get_task as get_published
+from moot.offchain.providers.publication import put_task
+from moot.offchain.providers.task import Task
 from tests.end_to_end.courtroom import Case, Court, check_money, draw_cheat, make_game, run
 
 SEED = 3

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from offchain.chain.gas import TRANSACTION_GAS
-from offchain.providers.catalogue import CHEATS
-from sim.strategies import TRICKS
+from moot.offchain.chain.gas import TRANSACTION_GAS
+from moot.offchain.providers.catalogue import CHEATS
+from moot.sim.strategies import TRICKS
 from tests.end_to_end.command import moot
 
 JOBS = 4

@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
-from sim.economy.cases import Lineup
-from sim.economy.config import Config, Program
-from sim.economy.courtroom import Courtroom
-from sim.economy.schema import STAGES
-from sim.economy.simulate import simulate
-from sim.economy.strategies.table import AGENTS, WATCHERS
-from sim.strategies import STRATEGIES
+from moot.sim.economy.cases import Lineup
+from moot.sim.economy.config import Config, Program
+from moot.sim.economy.courtroom import Courtroom
+from moot.sim.economy.schema import STAGES
+from moot.sim.economy.simulate import simulate
+from moot.sim.economy.strategies.table import AGENTS, WATCHERS
+from moot.sim.strategies import STRATEGIES
 from tests.economy_helpers import Kept, make_config, make_group
 
 DISPUTES = 500

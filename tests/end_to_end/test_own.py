@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sim.economy.config import GWEI
+from moot.sim.economy.config import GWEI
 from tests.end_to_end.command import complaint, moot
 
 ROOT = Path(__file__).parents[2]
@@ -15,7 +15,7 @@ RULE = "docs/own_mechanism.py:BreakEvenBond"
 
 BROKEN = """
 from dataclasses import dataclass
-from sim.economy.strategies.base import Strategy
+from moot.sim.economy.strategies.base import Strategy
 
 @dataclass
 class Speechless(Strategy):
@@ -102,7 +102,7 @@ def test_what_a_strategy_prints_is_not_the_result(tmp_path: Path) -> None:
     path = tmp_path / "loud.py"
     path.write_text(
         "from dataclasses import dataclass\n"
-        "from sim.economy.strategies.base import Strategy\n"
+        "from moot.sim.economy.strategies.base import Strategy\n"
         "print('hello')\n"
         "@dataclass\n"
         "class Loud(Strategy):\n"

@@ -9,26 +9,26 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.arithmetic import float32
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT, is_sum
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu.engines import get_engine
-from offchain.commitments.tensors import compute_state_root, compute_tensor_root
-from offchain.errors import ParallelError, UsageError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.capture.captured import Captured
-from offchain.frontend.examples.language import LanguageSize, build_gpt2
-from offchain.frontend.examples.vision import VisionSize, build_cnn, build_mlp
-from offchain.parallel import partial_sums
-from offchain.parallel.launch import train
-from offchain.parallel.partition import Share, make_cuts, partition, partition_batches
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import WrongOutput
-from offchain.providers.task import Task
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT, is_sum
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu.engines import get_engine
+from moot.offchain.commitments.tensors import compute_state_root, compute_tensor_root
+from moot.offchain.errors import ParallelError, UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.capture.captured import Captured
+from moot.offchain.frontend.examples.language import LanguageSize, build_gpt2
+from moot.offchain.frontend.examples.vision import VisionSize, build_cnn, build_mlp
+from moot.offchain.parallel import partial_sums
+from moot.offchain.parallel.launch import train
+from moot.offchain.parallel.partition import Share, make_cuts, partition, partition_batches
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.cheats import WrongOutput
+from moot.offchain.providers.task import Task
 from tests.end_to_end.courtroom import COURTS, Case, make_game, run
 from tests.end_to_end.test_disputes import check_dispute
 
@@ -178,8 +178,8 @@ def test_a_liar_among_the_workers_is_found(tmp_path: Path, monkeypatch: pytest.M
     top = case.honest.history.top  # an element may not matter: rectified, it is 0 in any case
     element, lying = next((e, r) for e, r in runs if r.history.top != top)
     code = (
-        "from offchain.parallel import execution\n"
-        "from offchain.providers.cheats import flip_bit\n"
+        "from moot.offchain.parallel import execution\n"
+        "from moot.offchain.providers.cheats import flip_bit\n"
         "compute = execution.ParallelExecutor._compute\n"
         "def lie(self, index, tensors, step):\n"
         "    output = compute(self, index, tensors, step)\n"
@@ -204,7 +204,7 @@ def test_a_worker_that_sends_other_shapes_ends_the_run(
     """Workers that exchange more or less than the others are told apart, with one error."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     code = (
-        "from offchain.parallel import worker\n"
+        "from moot.offchain.parallel import worker\n"
         "add_up = worker.Group.add_up\n"
         "worker.Group.add_up = lambda self, array: add_up(self, array[:-1].copy())\n"
     )
@@ -224,7 +224,7 @@ def test_batches_that_a_step_does_not_have_are_not_shared_out() -> None:
 
 def write_worker(path: Path, code: str) -> list[str]:
     """Return the command of a worker that runs some code first."""
-    path.write_text(f"{code}\nfrom offchain.parallel import worker\nworker.main()\n")
+    path.write_text(f"{code}\nfrom moot.offchain.parallel import worker\nworker.main()\n")
     return [sys.executable, str(path)]
 
 
@@ -233,7 +233,7 @@ def test_a_sum_that_is_left_out_shows(tmp_path: Path, monkeypatch: pytest.Monkey
     """A worker that adds nothing to the others' sums spoils the root."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     code = (
-        "from offchain.parallel import execution, partial_sums\n"
+        "from moot.offchain.parallel import execution, partial_sums\n"
         "execution.add_terms = lambda *given: 0 * partial_sums.add_terms(*given)"
     )
     captured = get_captured("mlp", EXACT)

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from offchain.arithmetic.logged import LOGGED
-from offchain.backends.cpu.logged.journals import Reading, Writing
-from offchain.errors import WrongLog
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.programs.rounding.entries import make_log
-from offchain.programs.rounding.meaning import is_loggable
-from offchain.replication.compare import Setting
-from offchain.replication.profiles import PROFILES, find_profile
-from offchain.replication.proven import check, replicate, summarize
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.backends.cpu.logged.journals import Reading, Writing
+from moot.offchain.errors import WrongLog
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.programs.rounding.entries import make_log
+from moot.offchain.programs.rounding.meaning import is_loggable
+from moot.offchain.replication.compare import Setting
+from moot.offchain.replication.profiles import PROFILES, find_profile
+from moot.offchain.replication.proven import check, replicate, summarize
 
 NATIVE = PROFILES["native"]
 

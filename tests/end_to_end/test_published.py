@@ -13,28 +13,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from offchain.commitments.tree import Digest
-from offchain.errors import CommitmentError, LogError, UsageError
-from offchain.frontend.examples import build
-from offchain.frontend.recipe import Recipe, TrainingRecipe
-from offchain.replication.compare import Setting, Step
-from offchain.replication.logs import name_log
-from offchain.replication.orders import Answer, Method, Order
-from offchain.replication.profiles import PROFILES
-from offchain.replication.published import checkpoints, selection
-from offchain.replication.published.behaviour import Dishonesty
-from offchain.replication.published.dispute import check_state, dispute
-from offchain.replication.published.hooks import list_leaves, rounding
-from offchain.replication.published.replicate import (
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import CommitmentError, LogError, UsageError
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.replication.compare import Setting, Step
+from moot.offchain.replication.logs import name_log
+from moot.offchain.replication.orders import Answer, Method, Order
+from moot.offchain.replication.profiles import PROFILES
+from moot.offchain.replication.published import checkpoints, selection
+from moot.offchain.replication.published.behaviour import Dishonesty
+from moot.offchain.replication.published.dispute import check_state, dispute
+from moot.offchain.replication.published.hooks import list_leaves, rounding
+from moot.offchain.replication.published.replicate import (
     Options,
     make_method,
     replicate,
     summarize,
 )
-from offchain.replication.published.rounding import round_to_bits
-from offchain.replication.published.store import load_checkpoint, name_checkpoint
-from offchain.replication.published.thresholds import ULP, note_distances, select
-from offchain.replication.published.training import Part, train
+from moot.offchain.replication.published.rounding import round_to_bits
+from moot.offchain.replication.published.store import load_checkpoint, name_checkpoint
+from moot.offchain.replication.published.thresholds import ULP, note_distances, select
+from moot.offchain.replication.published.training import Part, train
 from tests.end_to_end import published_recipes as recipes
 
 RECIPES = Path(recipes.__file__)
@@ -383,7 +383,7 @@ def test_a_process_says_what_it_refuses() -> None:
 
 def test_a_method_is_found_by_its_name() -> None:
     """An unknown method is suggested."""
-    from offchain.replication.methods import find_method  # noqa: PLC0415 - as a worker finds it
+    from moot.offchain.replication.methods import find_method  # noqa: PLC0415 - as a worker finds it
 
     assert find_method(make_method(Part("", writes=True)).name) is train
     with pytest.raises(UsageError, match="did you mean 'published'"):

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offchain.errors import ReplicationError, UsageError
-from offchain.replication import profiles, proven, records
-from offchain.replication.compare import Setting, Step, compare, compare_states, summarize
-from offchain.replication.profiles import PROFILES, find_profile, make_environment
-from offchain.replication.records import Record, compare_records, find_records, record
-from offchain.replication.replicate import METHODS, replicate
+from moot.offchain.errors import ReplicationError, UsageError
+from moot.offchain.replication import profiles, proven, records
+from moot.offchain.replication.compare import Setting, Step, compare, compare_states, summarize
+from moot.offchain.replication.profiles import PROFILES, find_profile, make_environment
+from moot.offchain.replication.records import Record, compare_records, find_records, record
+from moot.offchain.replication.replicate import METHODS, replicate
 
 STEPS = 3
 
@@ -46,7 +46,7 @@ def test_stock_torch_differs(other: str) -> None:
 def test_the_command_says_what_differs() -> None:
     """Without an arithmetic the states of two profiles differ, and with one they do not."""
     arguments = ["replicate", "--program", "mlp", "--steps", "2", "--json", "--arithmetic", "exact"]
-    code = "import sys; from sim.command import main; sys.exit(main())"
+    code = "import sys; from moot.command import main; sys.exit(main())"
     done = subprocess.run(  # noqa: S603 - our own interpreter on our own code
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
     )

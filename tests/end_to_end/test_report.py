@@ -14,14 +14,14 @@ from statistics import fmean
 import pyarrow.parquet as pq
 import pytest
 
-from sim.economy.schema import RUNS, STAGES, TABLES
-from sim.experiments.plan import make_plan
-from sim.experiments.presets import open_config
-from sim.experiments.values import parse_varied
-from sim.report.plot import Drawn, Plot
-from sim.report.plots import griefing, heat, phases, profit, survival
-from sim.report.plots.table import PLOTS
-from sim.report.results import Results
+from moot.sim.economy.schema import RUNS, STAGES, TABLES
+from moot.sim.experiments.plan import make_plan
+from moot.sim.experiments.presets import open_config
+from moot.sim.experiments.values import parse_varied
+from moot.sim.report.plot import Drawn, Plot
+from moot.sim.report.plots import griefing, heat, phases, profit, survival
+from moot.sim.report.plots.table import PLOTS
+from moot.sim.report.results import Results
 from tests.end_to_end.command import complaint, moot
 from tests.quick import every
 from tests.report_helpers import EXAMPLE, ROOT, make_broken, make_sweep
@@ -217,7 +217,7 @@ def test_the_documented_plot_is_drawn(swept: Path, tmp_path: Path) -> None:
     assert "called 'base-fee' already" in complaint(twice, status=2)
 
 
-HEAD = "from sim.report.plot import Drawn, Lack, Plot\n"
+HEAD = "from moot.sim.report.plot import Drawn, Lack, Plot\n"
 BAD_PLOTS = {
     "raise ValueError('a\\nb')": ("ValueError: a", 2),
     "1 +": ("SyntaxError", 2),

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from offchain.disputes.session import Setting, make_task
-from offchain.errors import StoreError
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import Lazy
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.errors import StoreError
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.cheats import Lazy
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from tests.end_to_end.courtroom import programs
 
 STEPS = 16

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sim.economy.schema import RUNS, TABLES
+from moot.sim.economy.schema import RUNS, TABLES
 from tests.end_to_end.command import Done, complaint, moot
 
 MOOT = Path(sys.executable).with_name("moot")

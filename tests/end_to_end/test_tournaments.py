@@ -4,10 +4,10 @@ from itertools import combinations
 
 import pytest
 
-from contracts.model.types import Position
-from contracts.reasons import Ending, Outcome
-from offchain.disputes.accounts import calculate_fees, count_burned
-from offchain.providers.run import Run
+from moot.contracts.model.types import Position
+from moot.contracts.reasons import Ending, Outcome
+from moot.offchain.disputes.accounts import calculate_fees, count_burned
+from moot.offchain.providers.run import Run
 from tests.end_to_end.courtroom import (
     COURTS,
     LIARS,

@@ -8,13 +8,13 @@ from unittest.mock import patch
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu import exact, exact_products, products
-from offchain.backends.cpu.indexing import Integers
-from offchain.backends.cpu.kernels import bounded_sums
-from offchain.backends.cpu.logged import plans, stock
-from offchain.backends.cpu.logged.plans import Journaled, plan_logged
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu import exact, exact_products, products
+from moot.offchain.backends.cpu.indexing import Integers
+from moot.offchain.backends.cpu.kernels import bounded_sums
+from moot.offchain.backends.cpu.logged import plans, stock
+from moot.offchain.backends.cpu.logged.plans import Journaled, plan_logged
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 from tests.exact_volume.families import FAMILIES, draw_init
 from tests.exact_volume.oracle import sum_products
 

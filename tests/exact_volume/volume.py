@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from offchain.backends.cpu.kernels import (
+from moot.offchain.backends.cpu.kernels import (
     bounded_sums,
     doubts,
     exact_sums,
@@ -35,8 +35,8 @@ from offchain.backends.cpu.kernels import (
     row_sums,
     terms,
 )
-from offchain.backends.cpu.logged import stock
-from offchain.native.threads import set_threads
+from moot.offchain.backends.cpu.logged import stock
+from moot.offchain.native.threads import set_threads
 from tests.exact_volume.subjects import SUBJECTS, Judgement, judge
 
 RESULTS = Path(__file__).with_name("volume.json")

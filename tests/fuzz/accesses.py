@@ -3,10 +3,10 @@
 from math import prod
 from random import Random
 
-from offchain.errors import ProgramError
-from offchain.programs.graph import Node, Row
-from offchain.programs.legality import check_node
-from offchain.programs.limits import MAX_RANK, MAX_TERMS
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs.graph import Node, Row
+from moot.offchain.programs.legality import check_node
+from moot.offchain.programs.limits import MAX_RANK, MAX_TERMS
 
 Terms = dict[int, int]
 """The coefficients of a row by variable."""

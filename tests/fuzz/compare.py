@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from offchain.backends.cpu import (
+from moot.offchain.backends.cpu import (
     chains,
     contractions,
     convolution_plans,
@@ -25,19 +25,19 @@ from offchain.backends.cpu import (
     vertical,
     windows,
 )
-from offchain.backends.cpu.engines import get_engine
-from offchain.backends.cpu.kernels import reduce, scatter
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.execution import preparation
-from offchain.execution.executor import Executor
-from offchain.execution.readable import from_bits, run_step
-from offchain.native import buffers, sequences
-from offchain.planning import accesses, assembly, grouping, roles
-from offchain.planning import back_to_back as planned_products
-from offchain.planning import chains as planned_chains
-from offchain.planning import vertical as planned_vertical
-from offchain.programs.graph import Operand, Origin
-from offchain.programs.semantics import compute_partials
+from moot.offchain.backends.cpu.engines import get_engine
+from moot.offchain.backends.cpu.kernels import reduce, scatter
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.execution import preparation
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import from_bits, run_step
+from moot.offchain.native import buffers, sequences
+from moot.offchain.planning import accesses, assembly, grouping, roles
+from moot.offchain.planning import back_to_back as planned_products
+from moot.offchain.planning import chains as planned_chains
+from moot.offchain.planning import vertical as planned_vertical
+from moot.offchain.programs.graph import Operand, Origin
+from moot.offchain.programs.semantics import compute_partials
 from tests.fuzz.draws import Case
 
 LEAST: tuple[tuple[ModuleType, str, int], ...] = (

@@ -5,11 +5,11 @@ from math import prod
 from random import Random
 from typing import NamedTuple
 
-from offchain.arithmetic.evaluate import SIGNATURES
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import Array
-from offchain.planning.accesses import Sizes
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.arithmetic.evaluate import SIGNATURES
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning.accesses import Sizes
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from tests.fuzz.accesses import draw_rows, draw_rows_of, is_legal
 from tests.fuzz.matrices import draw_matrix_program
 from tests.fuzz.values import draw_bits, draw_tensors

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.programs.decoding import decode_program
-from offchain.programs.encoding import encode_program
-from offchain.programs.graph import Slot
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.programs.decoding import decode_program
+from moot.offchain.programs.encoding import encode_program
+from moot.offchain.programs.graph import Slot
 from tests.fuzz.compare import Mode
 from tests.fuzz.draws import Case
 

@@ -9,10 +9,10 @@ from random import Random
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import Array
-from offchain.planning.accesses import Sizes
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning.accesses import Sizes
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from tests.fuzz.accesses import disguise
 
 FLOAT32 = DType.FLOAT32

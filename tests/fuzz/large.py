@@ -9,11 +9,11 @@ from random import Random
 
 import numpy as np
 
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.errors import WrongComputation
-from offchain.execution.executor import Executor
-from offchain.programs.graph import Program
-from offchain.providers.audit import AuditedStep
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.errors import WrongComputation
+from moot.offchain.execution.executor import Executor
+from moot.offchain.programs.graph import Program
+from moot.offchain.providers.audit import AuditedStep
 from tests.fuzz.compare import DifferenceError, Mode, compare, using
 from tests.fuzz.draws import Case
 

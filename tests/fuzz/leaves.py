@@ -7,25 +7,25 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from contracts.model.leaf import Context, compute_leaf
-from contracts.model.types import Address, Facts
-from contracts.reasons import Revert
-from offchain.disputes.actors import Player
-from offchain.disputes.game import Game
-from offchain.disputes.openings import make_leaf
-from offchain.disputes.referee import ModelReferee
-from offchain.programs.graph import Origin
-from offchain.programs.semantics import (
+from moot.contracts.model.leaf import Context, compute_leaf
+from moot.contracts.model.types import Address, Facts
+from moot.contracts.reasons import Revert
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.openings import make_leaf
+from moot.offchain.disputes.referee import ModelReferee
+from moot.offchain.programs.graph import Origin
+from moot.offchain.programs.semantics import (
     compute_element,
     compute_partials,
     count_links,
     finish,
 )
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import WrongOutput, get_bits
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.cheats import WrongOutput, get_bits
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from tests.fuzz.compare import DifferenceError, fetcher
 from tests.fuzz.draws import Case
 from tests.referee.leaf_contract import get_leaf

@@ -8,10 +8,10 @@ from dataclasses import replace
 from math import prod
 from random import Random
 
-from offchain.arithmetic.evaluate import SIGNATURES
-from offchain.arithmetic.functions import DType, Function
-from offchain.planning.accesses import Sizes
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.arithmetic.evaluate import SIGNATURES
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.planning.accesses import Sizes
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from tests.fuzz.accesses import disguise, is_legal
 from tests.fuzz.values import draw_bits
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from contracts.reasons import Reason
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.errors import ProgramError
-from offchain.programs.decoding import decode_node, read_node
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Origin, Row, immediate
+from moot.contracts.reasons import Reason
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs.decoding import decode_node, read_node
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Origin, Row, immediate
 from tests.fuzz.accesses import is_legal
 from tests.fuzz.draws import draw_case
 from tests.referee.leaf_contract import get_leaf

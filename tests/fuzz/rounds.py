@@ -10,10 +10,10 @@ from random import Random
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import Array
-from offchain.planning.accesses import Sizes
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning.accesses import Sizes
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 
 FLOAT32, INT64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 _LEAST, _NOWHERE = 0xFF800000, (1 << 64) - 1

@@ -11,11 +11,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from offchain.commitments.tensors import Array
-from offchain.execution import preparation
-from offchain.execution.executor import Executor
-from offchain.execution.readable import run_step
-from offchain.native import sequences
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution import preparation
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import run_step
+from moot.offchain.native import sequences
 from tests.fuzz.compare import DifferenceError, Mode, compare, using
 from tests.fuzz.draws import Case
 

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from offchain.arithmetic.functions import Function
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.errors import ProgramError
-from offchain.programs.graph import (
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs.graph import (
     Kind,
     Node,
     Operand,
@@ -20,7 +20,7 @@ from offchain.programs.graph import (
     Slot,
     immediate,
 )
-from offchain.programs.legality import check_program
+from moot.offchain.programs.legality import check_program
 from tests.fuzz.compare import define
 from tests.fuzz.draws import Case
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offchain.backends.cpu import back_to_back, selections
-from offchain.backends.cpu.kernels import largest
-from offchain.execution.executor import Executor
-from offchain.native import buffers
-from offchain.planning.selections import Selection
+from moot.offchain.backends.cpu import back_to_back, selections
+from moot.offchain.backends.cpu.kernels import largest
+from moot.offchain.execution.executor import Executor
+from moot.offchain.native import buffers
+from moot.offchain.planning.selections import Selection
 from tests.fuzz import joined
 from tests.fuzz.batches import make_rng
 from tests.fuzz.compare import DifferenceError, Mode, check, define

@@ -7,13 +7,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from contracts.compiler import CACHE_VARIABLE, cache_dir
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import Array
-from offchain.planning import accesses, gathers
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, Slot
-from offchain.programs.legality import check_program
-from offchain.providers.behaviour import Behaviour, Patch
+from moot.contracts.compiler import CACHE_VARIABLE, cache_dir
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning import accesses, gathers
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, Slot
+from moot.offchain.programs.legality import check_program
+from moot.offchain.providers.behaviour import Behaviour, Patch
 from tests.fuzz import failures
 from tests.fuzz.batches import MATRIX_EVERY, Order, run
 from tests.fuzz.compare import DifferenceError, Mode, check, define

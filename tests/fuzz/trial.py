@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.programs.semantics import get_fold
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.programs.semantics import get_fold
 from tests.fuzz import failures, shrinking
 from tests.fuzz.batches import (
     FUSED_EVERY,

@@ -5,11 +5,11 @@ from random import Random
 
 import numpy as np
 
-from offchain.arithmetic import bfloat16
-from offchain.arithmetic.functions import CANONICAL_NAN, DType
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.programs.graph import Slot
-from offchain.programs.legality import is_canonical
+from moot.offchain.arithmetic import bfloat16
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.programs.graph import Slot
+from moot.offchain.programs.legality import is_canonical
 
 _FLOATS = (
     *(0, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, CANONICAL_NAN),

@@ -4,7 +4,7 @@ from math import prod
 from random import Random
 from typing import NamedTuple
 
-from offchain.programs.graph import Row
+from moot.offchain.programs.graph import Row
 
 Rows = tuple[Row, ...]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from contracts.compiler import SOURCE_DIR, compile_contract
-from offchain.arithmetic import float32
-from offchain.arithmetic.evaluate import SIGNATURES, UndefinedTypesError, check_types, evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.philox import uniform_bits
-from offchain.chain import Contract, connect
-from offchain.errors import Reverted
+from moot.contracts.compiler import SOURCE_DIR, compile_contract
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.evaluate import SIGNATURES, UndefinedTypesError, check_types, evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.philox import uniform_bits
+from moot.offchain.chain import Contract, connect
+from moot.offchain.errors import Reverted
 from tests.quick import every, only
 
 WRAPPER = """

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.functions import Function
-from offchain.arithmetic.logged.band import FUNCTION_EXPONENT
-from offchain.backends.cpu.logged.stock import FUNCTIONS
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.arithmetic.logged.band import FUNCTION_EXPONENT
+from moot.offchain.backends.cpu.logged.stock import FUNCTIONS
 
 Floats = npt.NDArray[np.float32]
 Wide = npt.NDArray[np.longdouble]

@@ -6,8 +6,8 @@ import gmpy2
 import numpy as np
 import pytest
 
-from offchain.arithmetic.functions import Function
-from offchain.backends.cpu.logged.stock import FUNCTIONS
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.backends.cpu.logged.stock import FUNCTIONS
 from tests.logged_volume import functions
 from tests.sweeps.oracle import MPFR, WIDE
 

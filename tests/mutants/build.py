@@ -18,8 +18,8 @@ from vyper.exceptions import VyperException, VyperInternalException
 from vyper.ir.compile_ir import assembly_to_evm
 from vyper.semantics.analysis import imports
 
-from contracts.compiler import EVM_VERSION, Artifact
-from offchain.errors import CompileError
+from moot.contracts.compiler import EVM_VERSION, Artifact
+from moot.offchain.errors import CompileError
 
 Function = tuple[str, str]
 """A source's file, and the name of a function in it."""

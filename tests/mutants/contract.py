@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import ClassVar
 
-from contracts.compiler import SOURCE_DIR, Artifact, read_sources
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.errors import CompileError
+from moot.contracts.compiler import SOURCE_DIR, Artifact, read_sources
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.errors import CompileError
 from tests.mutants.apart import run_apart
 from tests.mutants.build import Map, build, load
 from tests.mutants.corpus import tell_all

@@ -10,9 +10,9 @@ from itertools import islice
 
 import numpy as np
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from sim.paper import Lie, PaperRun, Size, make_task
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.sim.paper import Lie, PaperRun, Size, make_task
 from tests.mutants.illegal import tell_illegal
 from tests.mutants.operators import Table, tell_operators
 from tests.mutants.places import tell_verdicts

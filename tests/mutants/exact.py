@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
 from tests.mutants import contract
 
 

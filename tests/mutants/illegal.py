@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from contracts.model.checks import name_job
-from contracts.model.types import ZERO
-from contracts.model.words import hash_commitment
-from offchain.programs.graph import Program
+from moot.contracts.model.checks import name_job
+from moot.contracts.model.types import ZERO
+from moot.contracts.model.words import hash_commitment
+from moot.offchain.programs.graph import Program
 from tests.mutants.plans import make_table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape

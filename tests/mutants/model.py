@@ -44,7 +44,7 @@ class Judge:
 
 def _install(mutant: Mutant) -> None:
     """Run a module's mutant in place of it, and give its functions to whoever imported them."""
-    module = import_module(f"contracts.model.{mutant.file.removesuffix('.py')}")
+    module = import_module(f"moot.contracts.model.{mutant.file.removesuffix('.py')}")
     before = dict(vars(module))
     exec(compile(mutant.text, mutant.file, "exec"), vars(module))  # noqa: S102 - our own source
     changed = {
@@ -57,7 +57,9 @@ def _install(mutant: Mutant) -> None:
         for name, old in before.items()
         if name.isupper() and vars(module)[name] is not old
     }
-    for other in [m for n, m in sys.modules.items() if n.startswith(("contracts.model", __name__))]:
+    for other in [
+        m for n, m in sys.modules.items() if n.startswith(("moot.contracts.model", __name__))
+    ]:
         _rebind(other, changed, constants)
     _rebind(sys.modules["tests.mutants.replay"], changed, constants)
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
-from contracts.model.checks import name_job, name_match
-from contracts.model.invariants import copy_store
-from contracts.model.referee import call
-from contracts.model.types import (
+from moot.contracts.model.checks import name_job, name_match
+from moot.contracts.model.invariants import copy_store
+from moot.contracts.model.referee import call
+from moot.contracts.model.types import (
     MIN_BOND_WEI,
     ZERO,
     Dive,
@@ -17,22 +17,22 @@ from contracts.model.types import (
     Terms,
     start_facts,
 )
-from contracts.model.words import hash_commitment
-from contracts.reasons import Phase, Revert
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import EMPTY_TOP, Array, TensorTree, compute_state_root
-from offchain.commitments.tree import Digest, Tree
-from offchain.disputes.board import Board, get_pair, read_move
-from offchain.disputes.players import find_move
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
-from offchain.providers.task import Task
-from sim.trees import EvenTensor, EvenTree
+from moot.contracts.model.words import hash_commitment
+from moot.contracts.reasons import Phase, Revert
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import EMPTY_TOP, Array, TensorTree, compute_state_root
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.disputes.board import Board, get_pair, read_move
+from moot.offchain.disputes.players import find_move
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.task import Task
+from moot.sim.trees import EvenTensor, EvenTree
 from tests.attacks.elements import _Accumulators
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, Tape

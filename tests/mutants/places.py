@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from contracts.model.types import ZERO
-from contracts.reasons import Phase
-from offchain.arithmetic.functions import DType, Function
-from offchain.programs.graph import Kind, Node, immediate
-from sim.trees import EvenTensor
+from moot.contracts.model.types import ZERO
+from moot.contracts.reasons import Phase
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.programs.graph import Kind, Node, immediate
+from moot.sim.trees import EvenTensor
 from tests.attacks.elements import make_runs, make_task
 from tests.attacks.test_hashing import NEGATED
 from tests.attacks.test_verdicts import CutTensor, LateRun

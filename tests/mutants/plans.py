@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from contracts.model.checks import name_job, name_match
-from contracts.model.types import (
+from moot.contracts.model.checks import name_job, name_match
+from moot.contracts.model.types import (
     MAX_BLOCKS,
     MAX_BOND_WEI,
     MAX_REWARD_WEI,
@@ -14,10 +14,10 @@ from contracts.model.types import (
     Pair,
     Terms,
 )
-from contracts.model.words import hash_commitment, hash_job
-from contracts.reasons import LeafMode, Phase
-from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
-from sim.paper import Lie, PaperRun, Size, make_task
+from moot.contracts.model.words import hash_commitment, hash_job
+from moot.contracts.reasons import LeafMode, Phase
+from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
+from moot.sim.paper import Lie, PaperRun, Size, make_task
 from tests.mutants.operators import Table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape

@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import pytest
 
-from contracts.model.answers import Vault
-from contracts.model.invariants import copy_store
-from contracts.model.types import Event, Message
+from moot.contracts.model.answers import Vault
+from moot.contracts.model.invariants import copy_store
+from moot.contracts.model.types import Event, Message
 from tests.machine import Machine, Result, Words
 from tests.referee.vaults import Vaults
 

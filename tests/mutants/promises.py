@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from contracts.compiler import SOURCE_DIR, Artifact, read_sources
-from contracts.deployment import deploy_referee
-from contracts.model.types import NOBODY
-from offchain.arithmetic.ordered import ORDERED
-from offchain.errors import CompileError
+from moot.contracts.compiler import SOURCE_DIR, Artifact, read_sources
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.types import NOBODY
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.errors import CompileError
 from tests.machine import Machine, Memory
 from tests.mutants.apart import run_apart
 from tests.mutants.build import Function, Map, build, load

@@ -5,7 +5,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any, ClassVar
 
-from contracts.reasons import Revert
+from moot.contracts.reasons import Revert
 from tests.mutants.apart import run_apart
 from tests.mutants.generate import Mutant
 from tests.mutants.played import Said, copy_vault, play_tests
@@ -47,7 +47,7 @@ def _play() -> list[Said]:
 def _ask(said: Said) -> str:
     """Return what a model answers to a call, and what its vault is after it."""
     vault = copy_vault(said.vault)
-    play = import_module(f"contracts.model.{said.model}").call
+    play = import_module(f"moot.contracts.model.{said.model}").call
     try:
         answer = repr(play(vault, said.name, said.message, *said.args))
     except Revert as refusal:
@@ -60,7 +60,7 @@ def _ask(said: Said) -> str:
 
 def _install(mutant: Mutant) -> None:
     """Run a module's mutant in place of it; its classes stay, and get the mutant's methods."""
-    module = import_module(f"contracts.model.{mutant.file.removesuffix('.py')}")
+    module = import_module(f"moot.contracts.model.{mutant.file.removesuffix('.py')}")
     before = dict(vars(module))
     exec(compile(mutant.text, mutant.file, "exec"), vars(module))  # noqa: S102 - our own source
     changed: dict[int, Any] = {}
@@ -74,7 +74,9 @@ def _install(mutant: Mutant) -> None:
         elif isinstance(old, FunctionType):
             changed[id(old)] = new
     constants = {name: old for name, old in before.items() if name.isupper()}
-    for other in [it for name, it in sys.modules.items() if name.startswith("contracts.model")]:
+    for other in [
+        it for name, it in sys.modules.items() if name.startswith("moot.contracts.model")
+    ]:
         for name, value in list(vars(other).items()):
             if id(value) in changed:
                 setattr(other, name, changed[id(value)])

@@ -70,7 +70,7 @@ class Judge:
         _be_silent()
         tests = TESTS[mutant.file]
         _run(*tests, "--collect-only")
-        name = "offchain." + mutant.file.removesuffix(".py").replace("/", ".")
+        name = "moot.offchain." + mutant.file.removesuffix(".py").replace("/", ".")
         try:
             install(import_module(name), mutant.text)
         except Exception:  # noqa: BLE001 - a mutant may fail in any way
@@ -185,7 +185,7 @@ def install(module: ModuleType, text: str) -> None:
         elif isinstance(old, FunctionType):
             _recode(old, new)
             setattr(module, name, old)
-    for other in [it for key, it in modules.items() if key.startswith(("offchain", "tests"))]:
+    for other in [it for key, it in modules.items() if key.startswith(("moot.", "tests"))]:
         for name, old in changed.items():
             if other is not module and vars(other).get(name) is old:
                 setattr(other, name, vars(module)[name])

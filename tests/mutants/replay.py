@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from contracts.compiler import Artifact, compile_contract
-from contracts.deployment import deploy_referee
-from contracts.model.abi import pack_call
-from contracts.model.checks import name_match
-from contracts.model.leaf import compute_leaf, read_node
-from contracts.model.ledger import calculate_debt
-from contracts.model.referee import call
-from contracts.model.types import NOBODY, Message, Pair, Store
-from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
-from contracts.reasons import Revert, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.errors import BadCall
+from moot.contracts.compiler import Artifact, compile_contract
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.abi import pack_call
+from moot.contracts.model.checks import name_match
+from moot.contracts.model.leaf import compute_leaf, read_node
+from moot.contracts.model.ledger import calculate_debt
+from moot.contracts.model.referee import call
+from moot.contracts.model.types import NOBODY, Message, Pair, Store
+from moot.contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
+from moot.contracts.reasons import Revert, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.errors import BadCall
 from tests.machine import Deployed, Machine, Memory, Words
 from tests.mutants.build import Function, Map
 from tests.referee.leaf_contract import pack_question

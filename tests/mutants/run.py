@@ -28,7 +28,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from contracts.compiler import SOURCE_DIR
+from moot.contracts.compiler import SOURCE_DIR
 from tests.mutants.apart import run_apart
 from tests.mutants.generate import Mutant, make_mutants
 from tests.mutants.python import TESTS, is_of_names, prepare
@@ -63,7 +63,7 @@ MODEL_FILES = (
     "words.py",
     "types.py",
 )
-_MODEL_DIR = Path(import_module("contracts.model").__path__[0])
+_MODEL_DIR = Path(import_module("moot.contracts.model").__path__[0])
 SUBJECTS = {
     "contract": (SOURCE_DIR, CONTRACT_FILES),
     "exact": (SOURCE_DIR / "exact", ("folding.vy", "leaf.vy", "sums.vy")),

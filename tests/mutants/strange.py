@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from contracts.model.types import ZERO, Dive
-from contracts.reasons import Phase
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Tree, hash_root
-from offchain.disputes.dives import make_dive, open_top
-from sim.paper import Lie
-from sim.trees import EvenTensor
+from moot.contracts.model.types import ZERO, Dive
+from moot.contracts.reasons import Phase
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Tree, hash_root
+from moot.offchain.disputes.dives import make_dive, open_top
+from moot.sim.paper import Lie
+from moot.sim.trees import EvenTensor
 from tests.mutants import operators
 from tests.mutants.operators import BATCH, EMPTY, F32, OperatorRun, Table
 from tests.mutants.plans import SIZE, make_table

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from contracts.model.abi import pack_call
-from contracts.model.referee import call
-from contracts.model.types import Event, Message, Store
-from contracts.reasons import Revert
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
+from moot.contracts.model.abi import pack_call
+from moot.contracts.model.referee import call
+from moot.contracts.model.types import Event, Message, Store
+from moot.contracts.reasons import Revert
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
 from tests.mutants.replay import Call, locate_referee
 
 CHAIN_ID = 131277322940537

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from contracts.model.leaf import read_node
-from contracts.model.ledger import calculate_debt
-from contracts.model.types import Message, Store
-from contracts.reasons import Reason, Revert, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.ordered import ORDERED
+from moot.contracts.model.leaf import read_node
+from moot.contracts.model.ledger import calculate_debt
+from moot.contracts.model.types import Message, Store
+from moot.contracts.reasons import Reason, Revert, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
 from tests.mutants.corpus import list_groups
 from tests.mutants.replay import Call, locate_referee
 from tests.mutants.run import list_mutants, read_reasons

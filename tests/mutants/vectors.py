@@ -7,15 +7,15 @@ from itertools import product
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-from contracts.model.leaf import Context
-from contracts.model.types import ZERO
-from offchain.arithmetic import float32
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import sums
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, immediate
+from moot.contracts.model.leaf import Context
+from moot.contracts.model.types import ZERO
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import sums
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, immediate
 from tests.chain_arithmetic.test_exact_sums import FLAGS, SUM_BITS, draw_number, draw_sum
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, Tape

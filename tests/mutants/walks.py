@@ -3,8 +3,8 @@
 import random
 from typing import Any, cast
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
 from tests.mutants.replay import Call
 from tests.mutants.tape import Tape
 from tests.referee.stage import Stage

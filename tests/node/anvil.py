@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from offchain.chain.jsonrpc import JsonRpc
-from offchain.chain.receipts import Mined, Transaction
-from offchain.chain.transports import open_transport
-from offchain.errors import ChainError
+from moot.offchain.chain.jsonrpc import JsonRpc
+from moot.offchain.chain.receipts import Mined, Transaction
+from moot.offchain.chain.transports import open_transport
+from moot.offchain.errors import ChainError
 
 MNEMONIC = "test test test test test test test test test test test junk"
 ACCOUNTS = 12

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from offchain.chain import Address
-from offchain.chain.receipts import Mined, Transaction
-from offchain.chain.tester import Tester
-from offchain.errors import ChainError
+from moot.offchain.chain import Address
+from moot.offchain.chain.receipts import Mined, Transaction
+from moot.offchain.chain.tester import Tester
+from moot.offchain.errors import ChainError
 from tests.node.anvil import ACCOUNTS, MNEMONIC, GatheringNode
 
 

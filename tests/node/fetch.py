@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from contracts.compiler import cache_dir
+from moot.contracts.compiler import cache_dir
 
 VERSION = "1.7.1"
 PACKAGES = {

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from contracts.deployment import bind_referee
-from contracts.model.types import Address
-from offchain.chain import Address as ChainAddress
-from offchain.chain import Chain, Contract, connect
-from offchain.disputes.actors import Player
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game
-from offchain.disputes.session import Setting
-from offchain.disputes.session import make_task as capture_task
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
-from sim.paper import PaperRun, make_task
+from moot.contracts.deployment import bind_referee
+from moot.contracts.model.types import Address
+from moot.offchain.chain import Address as ChainAddress
+from moot.offchain.chain import Chain, Contract, connect
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.session import Setting
+from moot.offchain.disputes.session import make_task as capture_task
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
+from moot.sim.paper import PaperRun, make_task
 from tests.node.table import HONEST, SIZE, STAKES
 
 POLL_S = 0.01

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contracts.deployment import deploy_referee
-from contracts.model.types import Address
-from offchain.chain import Chain
-from offchain.chain.tester import Tester
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game, Played
-from offchain.disputes.terms import Stakes
-from sim.paper import Lie, Size, seat
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.types import Address
+from moot.offchain.chain import Chain
+from moot.offchain.chain.tester import Tester
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import Game, Played
+from moot.offchain.disputes.terms import Stakes
+from moot.sim.paper import Lie, Size, seat
 from tests.node.anvil import ACCOUNTS, MNEMONIC
 
 SIZE = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16, terms=70)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from offchain.chain import Chain
-from offchain.chain.node import Node
-from sim.paper import Lie
+from moot.offchain.chain import Chain
+from moot.offchain.chain.node import Node
+from moot.sim.paper import Lie
 from tests.node.anvil import Anvil
 from tests.node.copier import Copier, WatchedNode, WatchedTester
 from tests.node.table import HONEST, SCALAR, SILENT, SINK, make_game, play, set_up

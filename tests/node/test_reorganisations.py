@@ -11,11 +11,11 @@ from itertools import islice
 
 import pytest
 
-from contracts.deployment import bind_referee
-from contracts.model.types import NOBODY
-from offchain.chain import Chain, connect
-from offchain.disputes.chain_referee import ChainReferee
-from sim.paper import Lie
+from moot.contracts.deployment import bind_referee
+from moot.contracts.model.types import NOBODY
+from moot.offchain.chain import Chain, connect
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.sim.paper import Lie
 from tests.node.anvil import Anvil
 from tests.node.table import (
     FIRST,

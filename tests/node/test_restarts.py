@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from offchain.chain import connect
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game
-from offchain.providers.behaviour import Behaviour
-from sim.paper import Lie
+from moot.offchain.chain import connect
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import Game
+from moot.offchain.providers.behaviour import Behaviour
+from moot.sim.paper import Lie
 from tests.end_to_end import courtroom
 from tests.end_to_end.courtroom import Case, Court
 from tests.node.anvil import Anvil

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from contracts.compiler import Artifact
-from contracts.deployment import deploy_referee
-from contracts.reasons import LeafMode, Reason
-from offchain.chain import Address, Chain, Contract, connect
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game
-from offchain.disputes.terms import Stakes
-from offchain.errors import Reverted
-from sim.paper import Lie
+from moot.contracts.compiler import Artifact
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.reasons import LeafMode, Reason
+from moot.offchain.chain import Address, Chain, Contract, connect
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.terms import Stakes
+from moot.offchain.errors import Reverted
+from moot.sim.paper import Lie
 from tests.end_to_end import courtroom
 from tests.end_to_end.courtroom import LIARS, Court, draw_cheat, get_case
 from tests.node.anvil import Anvil, GatheringNode

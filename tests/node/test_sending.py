@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from contracts.compiler import Artifact
-from offchain.chain import Chain, Contract, Receipt
-from offchain.chain.jsonrpc import JsonRpc
-from offchain.chain.receipts import Mined
-from offchain.errors import ChainError
+from moot.contracts.compiler import Artifact
+from moot.offchain.chain import Chain, Contract, Receipt
+from moot.offchain.chain.jsonrpc import JsonRpc
+from moot.offchain.chain.receipts import Mined
+from moot.offchain.errors import ChainError
 from tests.chain_helpers import ROOT, compile_ledger, deploy_ledger
 from tests.node.anvil import Anvil
 from tests.quick import only

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from offchain.datastore.objects import PROGRAMS, TENSORS
-from offchain.datastore.store import open_store
-from offchain.disputes.session import Setting, make_task
-from offchain.parties import testnet
-from offchain.providers.publication import put_task
+from moot.offchain.datastore.objects import PROGRAMS, TENSORS
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.parties import testnet
+from moot.offchain.providers.publication import put_task
 from tests.parties.nets import MOOT, Heard
 
 

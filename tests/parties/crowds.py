@@ -15,26 +15,26 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
 
-from contracts.model.types import MIN_BOND_WEI, Address
-from contracts.reasons import Standing, Status
-from offchain.chain.accounts.budget import calculate_reserve, find_shortage
-from offchain.chain.accounts.fees import GWEI, Fees
-from offchain.chain.receipts import Address as ChainAddress
-from offchain.chain.receipts import Transaction
-from offchain.disputes.actors import Actor, Player, View
-from offchain.disputes.arena import ChainView
-from offchain.disputes.board import Board
-from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
-from offchain.disputes.gas import MOST_GAS, calculate_gas_limit
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Answer, Call, ModelReferee
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.disputes.tournament import Tournament
-from offchain.errors import TransactionRefused
-from offchain.parties.live import Deputy, StandIn
-from offchain.parties.resources import Resources, make_stand
-from offchain.parties.settings import Settings
-from sim.paper import FIRST_PRODUCT, Lie, PaperRun, Size, make_task
+from moot.contracts.model.types import MIN_BOND_WEI, Address
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.chain.accounts.budget import calculate_reserve, find_shortage
+from moot.offchain.chain.accounts.fees import GWEI, Fees
+from moot.offchain.chain.receipts import Address as ChainAddress
+from moot.offchain.chain.receipts import Transaction
+from moot.offchain.disputes.actors import Actor, Player, View
+from moot.offchain.disputes.arena import ChainView
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
+from moot.offchain.disputes.gas import MOST_GAS, calculate_gas_limit
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Answer, Call, ModelReferee
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.errors import TransactionRefused
+from moot.offchain.parties.live import Deputy, StandIn
+from moot.offchain.parties.resources import Resources, make_stand
+from moot.offchain.parties.settings import Settings
+from moot.sim.paper import FIRST_PRODUCT, Lie, PaperRun, Size, make_task
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)
 SALT = b"\x5a" * 32

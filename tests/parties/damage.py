@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from offchain.chain.accounts import journal
-from offchain.datastore import disk
+from moot.offchain.chain.accounts import journal
+from moot.offchain.datastore import disk
 
 RESUMED, SAID = "resumed", "said"
 

@@ -11,19 +11,19 @@ from tempfile import mkdtemp
 from types import SimpleNamespace
 from typing import Any
 
-from offchain.datastore.objects import HISTORIES, STATES
-from offchain.datastore.store import open_store
-from offchain.disputes.terms import make_terms
-from offchain.errors import MootError, StoreError
-from offchain.parties.computing import compute, read_claim, recall_run
-from offchain.parties.policy import Policy
-from offchain.parties.recall import Recalled
-from offchain.parties.salts import COPIES, find_salt, get_salt
-from offchain.parties.serving import Stage, publish
-from offchain.parties.settings import Settings
-from offchain.parties.workshop import Checks
-from offchain.providers.publication import put_task
-from offchain.providers.store import Store
+from moot.offchain.datastore.objects import HISTORIES, STATES
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.errors import MootError, StoreError
+from moot.offchain.parties.computing import compute, read_claim, recall_run
+from moot.offchain.parties.policy import Policy
+from moot.offchain.parties.recall import Recalled
+from moot.offchain.parties.salts import COPIES, find_salt, get_salt
+from moot.offchain.parties.serving import Stage, publish
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.workshop import Checks
+from moot.offchain.providers.publication import put_task
+from moot.offchain.providers.store import Store
 from tests.parties.damage import DAMAGES, RESUMED, full_disk, require_one_line
 from tests.sim_helpers import make_task
 

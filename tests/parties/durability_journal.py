@@ -5,10 +5,10 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
-from offchain.chain.accounts import Fees
-from offchain.chain.accounts.journal import Entry, Journal, Version
-from offchain.chain.receipts import Address, Transaction
-from offchain.errors import StoreError
+from moot.offchain.chain.accounts import Fees
+from moot.offchain.chain.accounts.journal import Entry, Journal, Version
+from moot.offchain.chain.receipts import Address, Transaction
+from moot.offchain.errors import StoreError
 from tests.parties.damage import DAMAGES, RESUMED, full_disk, require_one_line
 
 ADDRESS, CHAIN_ID, GENESIS = Address("0x" + "11" * 20), 7, b"\x07" * 32

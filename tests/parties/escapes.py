@@ -18,19 +18,19 @@ from unittest.mock import patch
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tensors import Array, compute_tensor_root
-from offchain.disputes.handover import FIRST_LINE, decode_evidence
-from offchain.errors import MootError, ProgramError, VerifierError
-from offchain.programs.decoding import decode_node, decode_program
-from offchain.programs.encoding import encode_first_line, encode_node, encode_program
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from offchain.programs.limits import MAX_NODE_BYTES
-from offchain.verifier import verifier
-from offchain.verifier.bounds import Bound
-from offchain.verifier.questions import Question
-from offchain.verifier.verifier import rule
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tensors import Array, compute_tensor_root
+from moot.offchain.disputes.handover import FIRST_LINE, decode_evidence
+from moot.offchain.errors import MootError, ProgramError, VerifierError
+from moot.offchain.programs.decoding import decode_node, decode_program
+from moot.offchain.programs.encoding import encode_first_line, encode_node, encode_program
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.programs.limits import MAX_NODE_BYTES
+from moot.offchain.verifier import verifier
+from moot.offchain.verifier.bounds import Bound
+from moot.offchain.verifier.questions import Question
+from moot.offchain.verifier.verifier import rule
 from tests.parties.damage import DAMAGES, require_one_line
 from tests.parties.drawn import Kind as Escape
 from tests.parties.drawn import run_campaign
@@ -223,7 +223,9 @@ def play_code(folder: Path, random: Random) -> str:
     fields = {"n": random.randint(24, 34), "port": random.randint(1, 65_535)}
     code = WANTS[want].format(signal=int(random.choice((signal.SIGUSR1, signal.SIGTERM))), **fields)
     own = f"import sys; sys.path.insert(0, {str(ROOT)!r})"
-    enter = f"from offchain.verifier.sandbox import Limits, enter; enter(Limits({CODE_LIMITS}))"
+    enter = (
+        f"from moot.offchain.verifier.sandbox import Limits, enter; enter(Limits({CODE_LIMITS}))"
+    )
     with leaving_nothing(folder):
         done = subprocess.run(  # noqa: S603 - this interpreter on the code above
             [sys.executable, "-I", "-c", f"{own}\n{enter}\n{code}"],

@@ -4,7 +4,7 @@ import json
 from collections import Counter, defaultdict
 from typing import Any
 
-from contracts.reasons import Standing, Status
+from moot.contracts.reasons import Standing, Status
 from tests.parties.faults_stage import FUND_WEI, REWARD_WEI, Case
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from offchain.chain.accounts.fees import GWEI
+from moot.offchain.chain.accounts.fees import GWEI
 from tests.parties.faults_lies import (
     Liar,
     lie_about_heights,

@@ -19,14 +19,14 @@ from random import Random
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from contracts.model.types import Job
-from contracts.reasons import Standing, Status
-from offchain.chain import Address
-from offchain.chain.accounts import create_keystore
-from offchain.chain.accounts.journal import FOLDER_VARIABLE
-from offchain.chain.devnode.__main__ import LISTENING
-from offchain.chain.receipts import Transaction
-from offchain.disputes.chain_referee import ChainReferee, deploy
+from moot.contracts.model.types import Job
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.chain import Address
+from moot.offchain.chain.accounts import create_keystore
+from moot.offchain.chain.accounts.journal import FOLDER_VARIABLE
+from moot.offchain.chain.devnode.__main__ import LISTENING
+from moot.offchain.chain.receipts import Transaction
+from moot.offchain.disputes.chain_referee import ChainReferee, deploy
 from tests.sending.payer import make_step
 
 BLOCK_S = 0.2
@@ -41,14 +41,18 @@ SAFE_BLOCKS = 25
 """Blocks that reorganisations leave alone before a deadline that the test skips to."""
 LIGHT_SCRYPT = 2**12
 PARTIES = ("client", "honest", "cheat")
-_PRELOADED = ["sim.command.main", "offchain.parties.provider", "offchain.disputes.session"]
+_PRELOADED = [
+    "moot.command.main",
+    "moot.offchain.parties.provider",
+    "moot.offchain.disputes.session",
+]
 
 
 def run_moot(
     words: Sequence[str], log: str, state: str, kill_at: int | None, leap_s: float
 ) -> None:
     """Be the command `moot`, in a process that writes to a log, and may die at one of its steps."""
-    from sim.command import main  # noqa: PLC0415 - of the process
+    from moot.command import main  # noqa: PLC0415 - of the process
 
     os.setsid()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -74,7 +78,7 @@ def dying(kill_at: int | None) -> Iterator[None]:
 
         return counted
 
-    names = ("offchain.chain.accounts.sender.Sender._send_raw", "os.fsync", "os.replace")
+    names = ("moot.offchain.chain.accounts.sender.Sender._send_raw", "os.fsync", "os.replace")
     if kill_at is None:
         yield
         return
@@ -88,7 +92,7 @@ def dying(kill_at: int | None) -> Iterator[None]:
 
 
 def _find_sender() -> Any:
-    from offchain.chain.accounts.sender import Sender  # noqa: PLC0415 - of the process
+    from moot.offchain.chain.accounts.sender import Sender  # noqa: PLC0415 - of the process
 
     return Sender
 
@@ -147,8 +151,8 @@ def opened_stage(folder: Path) -> Iterator[Stage]:
     """Start a node and a store, and deploy a referee."""
     (folder / "password").write_text("faults\n")
     (folder / "store").mkdir()
-    node = (sys.executable, "-m", "offchain.chain.devnode", "--block-seconds", str(BLOCK_S))
-    serve = ("from sim.command import main; main()", "store", "serve", str(folder / "store"))
+    node = (sys.executable, "-m", "moot.offchain.chain.devnode", "--block-seconds", str(BLOCK_S))
+    serve = ("from moot.command import main; main()", "store", "serve", str(folder / "store"))
     with (
         _running(*node) as url,
         _running(sys.executable, "-c", *serve, "--json") as served,

@@ -16,26 +16,26 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from contracts.deployment import bind_referee, deploy_referee
-from contracts.model.words import hash_job
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Chain
-from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain
-from offchain.chain.accounts.fees import Fees
-from offchain.chain.accounts.journal import Entry, Version
-from offchain.chain.accounts.sight import look
-from offchain.chain.accounts.signers import Order
-from offchain.chain.answers import CHECKED_METHODS
-from offchain.chain.devnode.server import DevNode, Local
-from offchain.chain.jsonrpc import JsonRpc
-from offchain.chain.receipts import Transaction
-from offchain.chain.transports import HttpTransport
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.disputes.tournament import Tournament
-from offchain.errors import ChainError
-from offchain.parties.sight import Sight
-from sim.paper import Size, make_task
+from moot.contracts.deployment import bind_referee, deploy_referee
+from moot.contracts.model.words import hash_job
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import Chain
+from moot.offchain.chain.accounts import FeePolicy, KeyAccount, open_chain
+from moot.offchain.chain.accounts.fees import Fees
+from moot.offchain.chain.accounts.journal import Entry, Version
+from moot.offchain.chain.accounts.sight import look
+from moot.offchain.chain.accounts.signers import Order
+from moot.offchain.chain.answers import CHECKED_METHODS
+from moot.offchain.chain.devnode.server import DevNode, Local
+from moot.offchain.chain.jsonrpc import JsonRpc
+from moot.offchain.chain.receipts import Transaction
+from moot.offchain.chain.transports import HttpTransport
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.errors import ChainError
+from moot.offchain.parties.sight import Sight
+from moot.sim.paper import Size, make_task
 
 KEY = b"\x21" * 32
 PAYER = KeyAccount(KEY).address

@@ -6,12 +6,12 @@ import sys
 import time
 from typing import Any
 
-from offchain.disputes.session import Setting, make_task
-from offchain.execution.executor import Executor
-from offchain.parties import testnet
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.execution.executor import Executor
+from moot.offchain.parties import testnet
 from tests.training_helpers import encode
 
-MOOT = (sys.executable, "-c", "from sim.command import main; main()")
+MOOT = (sys.executable, "-c", "from moot.command import main; main()")
 LENGTH = (
     *("--steps", "4", "--checkpoint-every", "2"),
     *("--commit-blocks", "80", "--clock-blocks", "100"),

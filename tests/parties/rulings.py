@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from contracts.model.types import Facts, Terms
-from contracts.reasons import LeafMode, Outcome
-from offchain.commitments.tree import Digest
-from offchain.datastore.store import open_store
-from offchain.disputes.board import Board, get_place
-from offchain.disputes.game import Game
-from offchain.disputes.handover import hand_over
-from offchain.errors import UnprovenEvidence, VerifierError
-from offchain.parties.hearing import Hearing, judge_found
-from offchain.parties.verifier import rule
-from offchain.providers.run import Run
+from moot.contracts.model.types import Facts, Terms
+from moot.contracts.reasons import LeafMode, Outcome
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.board import Board, get_place
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.handover import hand_over
+from moot.offchain.errors import UnprovenEvidence, VerifierError
+from moot.offchain.parties.hearing import Hearing, judge_found
+from moot.offchain.parties.verifier import rule
+from moot.offchain.providers.run import Run
 from tests.end_to_end.courtroom import Case, make_game, open_model_court
 
 

@@ -12,27 +12,27 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from contracts.reasons import LeafMode
-from offchain.chain import Chain
-from offchain.chain.accounts import create_keystore
-from offchain.chain.devnode.server import DevNode, serve
-from offchain.chain.receipts import Transaction
-from offchain.datastore.objects import EVIDENCE, HISTORIES, STATES, TENSORS, name_object
-from offchain.datastore.store import open_store
-from offchain.disputes.chain_referee import ChainReferee, deploy
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.parties.computing import compute
-from offchain.parties.keeper import opened_keeper
-from offchain.parties.policy import Policy
-from offchain.parties.provider import Provider
-from offchain.parties.serving import Stage
-from offchain.parties.settings import Settings
-from offchain.parties.workshop import Checks, Errand, Result
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.publication import put_task
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.contracts.reasons import LeafMode
+from moot.offchain.chain import Chain
+from moot.offchain.chain.accounts import create_keystore
+from moot.offchain.chain.devnode.server import DevNode, serve
+from moot.offchain.chain.receipts import Transaction
+from moot.offchain.datastore.objects import EVIDENCE, HISTORIES, STATES, TENSORS, name_object
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.chain_referee import ChainReferee, deploy
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.parties.computing import compute
+from moot.offchain.parties.keeper import opened_keeper
+from moot.offchain.parties.policy import Policy
+from moot.offchain.parties.provider import Provider
+from moot.offchain.parties.serving import Stage
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.workshop import Checks, Errand, Result
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.publication import put_task
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from tests.sim_helpers import make_task
 
 PASSWORD, FUND_WEI, REWARD_WEI = "stages", 100 * 10**18, 10**17

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from contracts.model.types import Address, Job
-from offchain.datastore.store import open_store
-from offchain.disputes.terms import make_terms
-from offchain.parties.computing import CLAIM, UnwantedJob, compute, recall_run
-from offchain.parties.policy import Policy
-from offchain.parties.settings import Settings
-from offchain.parties.workshop import Checks
-from offchain.providers.publication import put_task
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.contracts.model.types import Address, Job
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.parties.computing import CLAIM, UnwantedJob, compute, recall_run
+from moot.offchain.parties.policy import Policy
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.workshop import Checks
+from moot.offchain.providers.publication import put_task
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from tests.sim_helpers import make_task
 from tests.store_helpers import serving
 

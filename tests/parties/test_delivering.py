@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from offchain.chain.transports import open_transport
-from offchain.datastore.store import open_store
-from offchain.parties import testnet
+from moot.offchain.chain.transports import open_transport
+from moot.offchain.datastore.store import open_store
+from moot.offchain.parties import testnet
 from tests.parties.nets import EASY, MOOT, PATIENCE_S, Heard, call_client, compute_result, post
 from tests.training_helpers import encode
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from offchain.errors import DamagedFile, StoreError
-from offchain.parties.salts import COPIES, find_salt, get_salt
-from offchain.providers.store import Store
+from moot.offchain.errors import DamagedFile, StoreError
+from moot.offchain.parties.salts import COPIES, find_salt, get_salt
+from moot.offchain.providers.store import Store
 from tests.parties import durability_journal
 from tests.parties.damage import RESUMED, full_disk
 from tests.parties.drawn import play

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offchain.parties.events import Lines
+from moot.offchain.parties.events import Lines
 
 
 @pytest.mark.parametrize("as_json", [True, False])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from offchain.errors import StoreError, UsageError
-from offchain.parties.folder import OWNER, Folder
+from moot.offchain.errors import StoreError, UsageError
+from moot.offchain.parties.folder import OWNER, Folder
 
 REFEREE = "0x" + "ab" * 20
 ALICE, BOB = "0x" + "01" * 20, "0x" + "02" * 20

@@ -14,31 +14,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts.reasons import Outcome
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, Tree
-from offchain.datastore import fetch
-from offchain.datastore.objects import EVIDENCE, TENSORS, name_object
-from offchain.datastore.store import open_store
-from offchain.disputes.evidence import LogEvidence, check, collect, get_arithmetic
-from offchain.disputes.handover import (
+from moot.contracts.reasons import Outcome
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.datastore import fetch
+from moot.offchain.datastore.objects import EVIDENCE, TENSORS, name_object
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.evidence import LogEvidence, check, collect, get_arithmetic
+from moot.offchain.disputes.handover import (
     decode_evidence,
     encode_evidence,
     fetch_evidence,
     name_evidence,
 )
-from offchain.errors import CostBoundExceeded, ProgramError, StoreError, UnprovenEvidence
-from offchain.parties.handing import Giver
-from offchain.parties.hearing import Hearing, hear
-from offchain.programs.encoding import encode_layout, encode_name
-from offchain.programs.graph import Origin
-from offchain.programs.roots import hash_layout
-from offchain.providers.cheats import WrongOutput
-from offchain.providers.store import Store
-from offchain.verifier.bounds import Bound
+from moot.offchain.errors import CostBoundExceeded, ProgramError, StoreError, UnprovenEvidence
+from moot.offchain.parties.handing import Giver
+from moot.offchain.parties.hearing import Hearing, hear
+from moot.offchain.programs.encoding import encode_layout, encode_name
+from moot.offchain.programs.graph import Origin
+from moot.offchain.programs.roots import hash_layout
+from moot.offchain.providers.cheats import WrongOutput
+from moot.offchain.providers.store import Store
+from moot.offchain.verifier.bounds import Bound
 from tests.end_to_end.courtroom import Case, draw_cheat, get_case, run
 from tests.parties.rulings import Stopped, judge, stop
 from tests.quick import every, only

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from offchain.errors import ChainUnavailable, StoreError
-from offchain.parties.keeper import Keeper, Work
-from offchain.parties.workshop import Result
+from moot.offchain.errors import ChainUnavailable, StoreError
+from moot.offchain.parties.keeper import Keeper, Work
+from moot.offchain.parties.workshop import Result
 
 
 class Kept(Keeper):

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from contracts.deployment import bind_referee
-from contracts.model.abi import unpack_job
-from offchain.chain import Address, connect
-from offchain.parties import testnet
+from moot.contracts.deployment import bind_referee
+from moot.contracts.model.abi import unpack_job
+from moot.offchain.chain import Address, connect
+from moot.offchain.parties import testnet
 from tests.parties.nets import EASY, PATIENCE_S, Heard, call_client, post
 
 pytestmark = pytest.mark.slow

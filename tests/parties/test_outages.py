@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from contracts.deployment import deploy_referee
-from offchain.chain import Chain
-from offchain.chain.accounts import create_keystore
-from offchain.chain.devnode.server import DevNode, Local
-from offchain.chain.jsonrpc import JsonRpc
-from offchain.errors import (
+from moot.contracts.deployment import deploy_referee
+from moot.offchain.chain import Chain
+from moot.offchain.chain.accounts import create_keystore
+from moot.offchain.chain.devnode.server import DevNode, Local
+from moot.offchain.chain.jsonrpc import JsonRpc
+from moot.offchain.errors import (
     BadCall,
     ChainIdChanged,
     ChainUnavailable,
@@ -20,10 +20,10 @@ from offchain.errors import (
     StoreError,
     UsageError,
 )
-from offchain.parties import turns
-from offchain.parties.keeper import Keeper, opened_keeper
-from offchain.parties.live import open_signers
-from offchain.parties.settings import Settings
+from moot.offchain.parties import turns
+from moot.offchain.parties.keeper import Keeper, opened_keeper
+from moot.offchain.parties.live import open_signers
+from moot.offchain.parties.settings import Settings
 from tests.sending.proxy import open_proxy
 
 MISSED = 6

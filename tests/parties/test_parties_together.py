@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from contracts.deployment import bind_referee
-from offchain.chain import connect
-from offchain.datastore.store import open_store
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.session import Setting, make_task
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.errors import UsageError
-from offchain.parties import testnet
-from offchain.providers.publication import put_task
+from moot.contracts.deployment import bind_referee
+from moot.offchain.chain import connect
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.errors import UsageError
+from moot.offchain.parties import testnet
+from moot.offchain.providers.publication import put_task
 from tests.parties.nets import EASY, MOOT, PATIENCE_S, Heard, call_client, compute_result, post
 from tests.training_helpers import encode
 

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from offchain.datastore.store import open_store
-from offchain.parties import testnet
+from moot.offchain.datastore.store import open_store
+from moot.offchain.parties import testnet
 from tests.parties.nets import EASY, LENGTH, MOOT, PATIENCE_S, Heard, call_client, compute_result
 from tests.training_helpers import encode
 

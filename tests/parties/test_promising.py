@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offchain.parties import testnet
+from moot.offchain.parties import testnet
 from tests.parties.nets import EASY, PATIENCE_S, Heard, call_client, post
 
 pytestmark = pytest.mark.slow

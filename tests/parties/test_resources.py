@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.model.types import MIN_BOND_WEI, Job, Member, Pair
-from contracts.reasons import Standing
-from offchain.chain.accounts.budget import calculate_reserve
-from offchain.chain.accounts.fees import GWEI, FeePolicy, calculate_fees
-from offchain.chain.receipts import Address, Transaction
-from offchain.disputes.gas import (
+from moot.contracts.model.types import MIN_BOND_WEI, Job, Member, Pair
+from moot.contracts.reasons import Standing
+from moot.offchain.chain.accounts.budget import calculate_reserve
+from moot.offchain.chain.accounts.fees import GWEI, FeePolicy, calculate_fees
+from moot.offchain.chain.receipts import Address, Transaction
+from moot.offchain.disputes.gas import (
     END_GAS,
     MATCH_GAS,
     MOST_GAS,
     calculate_crowd_gas,
     calculate_gas_limit,
 )
-from offchain.disputes.referee import Call
-from offchain.disputes.terms import make_terms
-from offchain.disputes.tournament import Tournament
-from offchain.parties.resources import Resources, Stand, make_stand
-from offchain.parties.settings import Settings
-from sim.paper import Size, make_task
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.parties.resources import Resources, Stand, make_stand
+from moot.offchain.parties.settings import Settings
+from moot.sim.paper import Size, make_task
 from tests.parties.crowds import Case, Result, play
 
 TERMS = replace(make_terms(make_task(Size())), bond_wei=MIN_BOND_WEI)

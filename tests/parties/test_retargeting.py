@@ -7,27 +7,27 @@ from typing import Any
 
 import pytest
 
-from contracts.deployment import bind_referee, deploy_referee
-from contracts.model.types import Terms
-from contracts.reasons import Reason, Standing
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Chain
-from offchain.chain.accounts import FeePolicy, NodeAccount, open_chain
-from offchain.chain.devnode.server import DevNode, Local
-from offchain.chain.jsonrpc import JsonRpc
-from offchain.disputes.actors import Player
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.referee import Call, Outcome
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.errors import Reverted
-from offchain.parties.keeper import Work
-from offchain.parties.live import Desk
-from offchain.parties.provider import Provider
-from offchain.parties.recall import Recalled
-from offchain.parties.settings import Settings
-from offchain.parties.sight import Sight
-from offchain.parties.turns import take_turns
-from sim.paper import PaperRun, Size, make_task
+from moot.contracts.deployment import bind_referee, deploy_referee
+from moot.contracts.model.types import Terms
+from moot.contracts.reasons import Reason, Standing
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import Chain
+from moot.offchain.chain.accounts import FeePolicy, NodeAccount, open_chain
+from moot.offchain.chain.devnode.server import DevNode, Local
+from moot.offchain.chain.jsonrpc import JsonRpc
+from moot.offchain.disputes.actors import Player
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.referee import Call, Outcome
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.errors import Reverted
+from moot.offchain.parties.keeper import Work
+from moot.offchain.parties.live import Desk
+from moot.offchain.parties.provider import Provider
+from moot.offchain.parties.recall import Recalled
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.sight import Sight
+from moot.offchain.parties.turns import take_turns
+from moot.sim.paper import PaperRun, Size, make_task
 
 TASK = make_task(Size())
 TERMS = make_terms(TASK, Stakes(commit_blocks=40, reveal_blocks=1, window_blocks=40))

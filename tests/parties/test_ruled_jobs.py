@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from offchain.parties import testnet
+from moot.offchain.parties import testnet
 from tests.parties.nets import EASY, PATIENCE_S, Heard, call_client, post
 
 pytestmark = pytest.mark.slow

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from contracts.model.types import Address, Pair
-from contracts.model.words import hash_job
-from contracts.reasons import LeafMode, Standing, Status
-from offchain.commitments.keccak_lanes import DIGEST_BYTES
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import compute_history_root
-from offchain.commitments.tree import Digest, Tree
-from offchain.datastore.objects import EVIDENCE, HISTORIES, STATES, TENSORS, name_object
-from offchain.datastore.server import Server
-from offchain.datastore.store import open_store
-from offchain.disputes.board import Board
-from offchain.disputes.handover import decode_evidence
-from offchain.errors import StoreError
-from offchain.parties.provider import Provider
-from offchain.parties.serving import Stage
+from moot.contracts.model.types import Address, Pair
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import LeafMode, Standing, Status
+from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import compute_history_root
+from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.datastore.objects import EVIDENCE, HISTORIES, STATES, TENSORS, name_object
+from moot.offchain.datastore.server import Server
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.handover import decode_evidence
+from moot.offchain.errors import StoreError
+from moot.offchain.parties.provider import Provider
+from moot.offchain.parties.serving import Stage
 from tests.parties.stages import (
     CONFIRMATIONS,
     REWARD_WEI,

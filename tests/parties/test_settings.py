@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from offchain.errors import UsageError
-from offchain.parties.settings import describe_keys, list_keys, read_settings
+from moot.offchain.errors import UsageError
+from moot.offchain.parties.settings import describe_keys, list_keys, read_settings
 
 
 def test_an_option_goes_before_a_variable_and_that_before_the_file(tmp_path: Path) -> None:

@@ -9,29 +9,29 @@ from typing import Any
 
 import pytest
 
-from contracts.deployment import bind_referee, deploy_referee
-from contracts.model.types import NOBODY, Event
-from contracts.model.words import hash_job
-from contracts.reasons import Ending, Outcome
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Chain, endpoints
-from offchain.chain.accounts import FeePolicy, open_chain
-from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.devnode.server import DevNode, Local
-from offchain.chain.jsonrpc import JsonRpc
-from offchain.chain.transports import Question
-from offchain.disputes.arena import ChainView
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.party import Party
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.disputes.tournament import Tournament
-from offchain.errors import ChainUnavailable
-from offchain.parties.event_log import EventLog, Getter
-from offchain.parties.live import connected_desk
-from offchain.parties.settings import Settings
-from offchain.parties.sight import Sight
-from offchain.parties.turns import Seat, see
-from sim.paper import Size, make_task
+from moot.contracts.deployment import bind_referee, deploy_referee
+from moot.contracts.model.types import NOBODY, Event
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import Ending, Outcome
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import Chain, endpoints
+from moot.offchain.chain.accounts import FeePolicy, open_chain
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.chain.devnode.server import DevNode, Local
+from moot.offchain.chain.jsonrpc import JsonRpc
+from moot.offchain.chain.transports import Question
+from moot.offchain.disputes.arena import ChainView
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.errors import ChainUnavailable
+from moot.offchain.parties.event_log import EventLog, Getter
+from moot.offchain.parties.live import connected_desk
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.sight import Sight
+from moot.offchain.parties.turns import Seat, see
+from moot.sim.paper import Size, make_task
 
 TERMS = make_terms(make_task(Size()), Stakes(commit_blocks=4, reveal_blocks=4))
 LOOK = 4
@@ -109,7 +109,7 @@ def test_moves_of_matches_ask_for_no_job(
     court.sight.follow(job_id)
     court.sight.look()
     if is_move:
-        monkeypatch.setattr("offchain.parties.sight.MOVES", frozenset({"Committed"}))
+        monkeypatch.setattr("moot.offchain.parties.sight.MOVES", frozenset({"Committed"}))
     court.commit(job_id)
     court.transport.asked.clear()
     court.sight.look()

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from contracts.model.types import Pair
-from contracts.reasons import Reason, Revert, Standing
-from offchain.disputes.actors import View
-from offchain.disputes.arena import Made
-from offchain.disputes.gas import MOVE_GAS
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call
-from offchain.errors import StoreError
-from offchain.parties import turns
-from offchain.parties.live import Desk, StandIn
-from offchain.parties.turns import Seat, note_refusal, take_turns
-from offchain.parties.watcher import Doubter
+from moot.contracts.model.types import Pair
+from moot.contracts.reasons import Reason, Revert, Standing
+from moot.offchain.disputes.actors import View
+from moot.offchain.disputes.arena import Made
+from moot.offchain.disputes.gas import MOVE_GAS
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call
+from moot.offchain.errors import StoreError
+from moot.offchain.parties import turns
+from moot.offchain.parties.live import Desk, StandIn
+from moot.offchain.parties.turns import Seat, note_refusal, take_turns
+from moot.offchain.parties.watcher import Doubter
 
 OWN, OTHER = "0x" + "01" * 20, "0x" + "02" * 20
 TRUE, WRONG = b"\1" * 32, b"\2" * 32

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from offchain.disputes.availability import Lack, TensorProof
-from offchain.parties import workshop as workshops
-from offchain.parties.settings import Settings
-from offchain.parties.workshop import (
+from moot.offchain.disputes.availability import Lack, TensorProof
+from moot.offchain.parties import workshop as workshops
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.workshop import (
     Checks,
     Errand,
     Result,
@@ -30,7 +30,7 @@ PATIENCE_S = 60.0
 @pytest.mark.parametrize("told", ["", '{"chain": "http', "{}\n[0, "])
 def test_a_worker_whose_party_dies_says_nothing(told: str) -> None:
     """The input ends before the settings, within them, or within a job: the worker ends."""
-    words = [sys.executable, "-m", "offchain.parties.worker"]
+    words = [sys.executable, "-m", "moot.offchain.parties.worker"]
     done = subprocess.run(  # noqa: S603 - ours
         words, input=told, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.corpus.practice import train
 from tests.corpus.practice_batches import labelled
 

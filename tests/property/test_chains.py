@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu import chains as cpu
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.execution import preparation
-from offchain.execution.executor import Executor
-from offchain.execution.preparation import Preparation, Ready
-from offchain.execution.readable import run_step
-from offchain.native.vectors import LANES
-from offchain.planning import chains as planning
-from offchain.planning.chains import Chain
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu import chains as cpu
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.execution import preparation
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.preparation import Preparation, Ready
+from moot.offchain.execution.readable import run_step
+from moot.offchain.native.vectors import LANES
+from moot.offchain.planning import chains as planning
+from moot.offchain.planning.chains import Chain
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from tests.quick import share
 from tests.unit.test_kernels_scatter import draw_bits
 

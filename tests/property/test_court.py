@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from contracts.model.referee import call
-from contracts.model.types import NOBODY, Event, Message, Store
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.ordered import ORDERED
-from offchain.court.entries import Entry, read_encoding, read_leaf
-from offchain.court.reducer import Reducer
+from moot.contracts.model.referee import call
+from moot.contracts.model.types import NOBODY, Event, Message, Store
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.court.entries import Entry, read_encoding, read_leaf
+from moot.offchain.court.reducer import Reducer
 from tests.court_helpers import get_state
 from tests.referee.games_table import play_job
 

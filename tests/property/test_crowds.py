@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contracts.model.types import MAX_BLOCKS
-from offchain.disputes.crowds import (
+from moot.contracts.model.types import MAX_BLOCKS
+from moot.offchain.disputes.crowds import (
     SIDE_MOVES,
     Pace,
     _count_for_ever,
@@ -21,8 +21,8 @@ from offchain.disputes.crowds import (
     count_censored,
     count_withstood,
 )
-from offchain.disputes.gas import MOST_SIDE_MOVES, MOVE_GAS
-from offchain.disputes.terms import Stakes
+from moot.offchain.disputes.gas import MOST_SIDE_MOVES, MOVE_GAS
+from moot.offchain.disputes.terms import Stakes
 
 ENDLESS = 10**9
 

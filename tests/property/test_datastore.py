@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.tensors import (
     NUMPY_TYPES,
     SUBTREE_BYTES,
     Array,
@@ -16,10 +16,10 @@ from offchain.commitments.tensors import (
     compute_tensor_root,
     encode_elements,
 )
-from offchain.datastore import fetch
-from offchain.datastore.objects import TENSORS, name_object
-from offchain.datastore.store import open_store
-from offchain.errors import StoreError
+from moot.offchain.datastore import fetch
+from moot.offchain.datastore.objects import TENSORS, name_object
+from moot.offchain.datastore.store import open_store
+from moot.offchain.errors import StoreError
 from tests.quick import share
 from tests.store_helpers import answering, send_head, serving
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from contracts.model.checks import name_job
-from contracts.model.referee import call
-from contracts.model.types import (
+from moot.contracts.model.checks import name_job
+from moot.contracts.model.referee import call
+from moot.contracts.model.types import (
     MIN_BOND_WEI,
     NOBODY,
     ZERO,
@@ -22,11 +22,11 @@ from contracts.model.types import (
     Store,
     Terms,
 )
-from contracts.model.words import hash_commitment
-from contracts.reasons import LeafMode, Phase, Reason, Revert
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Tree, get_block, get_height
-from offchain.disputes.dives import make_dive
+from moot.contracts.model.words import hash_commitment
+from moot.contracts.reasons import LeafMode, Phase, Reason, Revert
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Tree, get_block, get_height
+from moot.offchain.disputes.dives import make_dive
 
 CLIENT, FIRST, SECOND = (f"0x{number:040x}" for number in (1, 2, 3))
 START = b"\x07" * 32

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from offchain.frontend.capture import capture
-from offchain.frontend.optimizers.kept import list_kept
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.optimizers.kept import list_kept
 from tests.corpus.practice import build, judge_program
 from tests.property.drawn_optimizers import Draw, make_recipe
 from tests.quick import every

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.economy.cases import Seat
-from sim.economy.config import GWEI, Config
-from sim.economy.strategies.table import AGENTS, WATCHERS
-from sim.strategies import STRATEGIES
+from moot.sim.economy.cases import Seat
+from moot.sim.economy.config import GWEI, Config
+from moot.sim.economy.strategies.table import AGENTS, WATCHERS
+from moot.sim.strategies import STRATEGIES
 from tests.economy_helpers import DrawnCourt, Row, make_config, make_group, play
 from tests.quick import share
 

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.evaluate import SIGNATURES
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu import contractions, folds, gathers, indexing, maps
-from offchain.backends.cpu.engines import get_engine
-from offchain.backends.cpu.partials import list_partials
-from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
-from offchain.planning import accesses
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from offchain.programs.legality import check_node
-from offchain.programs.semantics import compute_element, compute_partials
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.evaluate import SIGNATURES
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu import contractions, folds, gathers, indexing, maps
+from moot.offchain.backends.cpu.engines import get_engine
+from moot.offchain.backends.cpu.partials import list_partials
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
+from moot.offchain.planning import accesses
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.programs.legality import check_node
+from moot.offchain.programs.semantics import compute_element, compute_partials
 
 FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
 INTEGERS = (INT64, INT32)

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu import regions
-from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
-from offchain.errors import ProgramError
-from offchain.execution.executor import Executor
-from offchain.execution.readable import run_step
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.load import load_recipe
-from offchain.planning import assembly, grouping
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
-from offchain.programs.semantics import compute_element
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu import regions
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
+from moot.offchain.errors import ProgramError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import run_step
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.load import load_recipe
+from moot.offchain.planning import assembly, grouping
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.programs.semantics import compute_element
 from tests.quick import only, share
 
 FLOAT32 = DType.FLOAT32

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from offchain.chain.accounts.fees import (
+from moot.offchain.chain.accounts.fees import (
     GWEI,
     FeePolicy,
     calculate_fees,

@@ -11,27 +11,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.evaluate import (
+from moot.offchain.arithmetic.evaluate import (
     SIGNATURES,
     UndefinedTypesError,
     check_types,
     evaluate,
 )
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu import regions, vertical
-from offchain.backends.cpu.kernels.fused import columns as kernels_columns
-from offchain.backends.cpu.kernels.fused import frame, generate
-from offchain.backends.cpu.kernels.fused import vertical as kernels_vertical
-from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
-from offchain.execution.executor import Executor
-from offchain.execution.readable import run_step
-from offchain.native import buffers, division, emit
-from offchain.native.transcendental import registers
-from offchain.native.vectors import LANES
-from offchain.planning import assembly, grouping, roles
-from offchain.planning.region import Apply, Constant, Fold, Lanes, Load, Region
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
-from offchain.programs.legality import is_canonical
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu import regions, vertical
+from moot.offchain.backends.cpu.kernels.fused import columns as kernels_columns
+from moot.offchain.backends.cpu.kernels.fused import frame, generate
+from moot.offchain.backends.cpu.kernels.fused import vertical as kernels_vertical
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import run_step
+from moot.offchain.native import buffers, division, emit
+from moot.offchain.native.transcendental import registers
+from moot.offchain.native.vectors import LANES
+from moot.offchain.planning import assembly, grouping, roles
+from moot.offchain.planning.region import Apply, Constant, Fold, Lanes, Load, Region
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.programs.legality import is_canonical
 from tests.quick import only, share
 
 FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.logged import LOGGED, band
-from offchain.backends.cpu import doubles
-from offchain.backends.cpu.engines import get_engine
-from offchain.backends.cpu.kernels.terms import multiply_terms
-from offchain.backends.cpu.logged import plans, stock, terms
-from offchain.backends.cpu.logged.journals import Journal, Reading, Writing
-from offchain.backends.cpu.logged.plans import Journaled
-from offchain.backends.cpu.logged.terms import TermReader
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.execution.readable import from_bits, to_bits
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from offchain.programs.rounding.entries import StepLog, make_log
-from offchain.programs.rounding.meaning import apply_entry, compute_logged_element, is_loggable
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.logged import LOGGED, band
+from moot.offchain.backends.cpu import doubles
+from moot.offchain.backends.cpu.engines import get_engine
+from moot.offchain.backends.cpu.kernels.terms import multiply_terms
+from moot.offchain.backends.cpu.logged import plans, stock, terms
+from moot.offchain.backends.cpu.logged.journals import Journal, Reading, Writing
+from moot.offchain.backends.cpu.logged.plans import Journaled
+from moot.offchain.backends.cpu.logged.terms import TermReader
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.execution.readable import from_bits, to_bits
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.programs.rounding.entries import StepLog, make_log
+from moot.offchain.programs.rounding.meaning import apply_entry, compute_logged_element, is_loggable
 from tests.property.test_executor_nodes import KINDS, Case
 from tests.quick import share
 from tests.sweeps.records import load

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from offchain.programs.graph import Kind
+from moot.offchain.programs.graph import Kind
 from tests.program_helpers import capture_function, run_function, run_gradients
 
 few = settings(max_examples=15, deadline=None)

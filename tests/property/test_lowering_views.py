@@ -7,11 +7,11 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.functions import DType
-from offchain.frontend.lowering import views
-from offchain.frontend.lowering.builder import identity
-from offchain.frontend.lowering.views import View
-from offchain.programs.graph import Operand, Origin, Row
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.frontend.lowering import views
+from moot.offchain.frontend.lowering.builder import identity
+from moot.offchain.frontend.lowering.views import View
+from moot.offchain.programs.graph import Operand, Origin, Row
 from tests.quick import share
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)

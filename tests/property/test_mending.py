@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts.compiler import compile_contract
-from contracts.model.abi import pack_args
-from contracts.model.answers import Promise, Subject, Vault, make_subject
-from contracts.model.availability import call
-from contracts.model.types import Message, Terms
-from contracts.reasons import Part
-from offchain.arithmetic.functions import DType
-from offchain.chain.codec import Codec
-from offchain.commitments.keccak import hash_chunks, keccak256
-from offchain.commitments.known import KnownNodes
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import (
+from moot.contracts.compiler import compile_contract
+from moot.contracts.model.abi import pack_args
+from moot.contracts.model.answers import Promise, Subject, Vault, make_subject
+from moot.contracts.model.availability import call
+from moot.contracts.model.types import Message, Terms
+from moot.contracts.reasons import Part
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.chain.codec import Codec
+from moot.offchain.commitments.keccak import hash_chunks, keccak256
+from moot.offchain.commitments.known import KnownNodes
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import (
     SUBTREE_BYTES,
     Array,
     TensorTree,
@@ -32,10 +32,10 @@ from offchain.commitments.tensors import (
     encode_header,
     hash_tensor,
 )
-from offchain.commitments.tree import Tree
-from offchain.datastore.disk import Disk
-from offchain.datastore.mending import ProvenChunk, Wanted, mend_tensor
-from offchain.datastore.objects import (
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.datastore.disk import Disk
+from moot.offchain.datastore.mending import ProvenChunk, Wanted, mend_tensor
+from moot.offchain.datastore.objects import (
     BATCHES,
     PROGRAMS,
     STATES,
@@ -43,15 +43,15 @@ from offchain.datastore.objects import (
     encode_prefix,
     name_object,
 )
-from offchain.datastore.store import DataStore, open_copying, open_store
-from offchain.disputes.availability import Lack, Place, find_answer, list_demand
-from offchain.disputes.mending import MOST_PLACES, _name_all, mend_job
-from offchain.disputes.session import Setting, make_task
-from offchain.disputes.shown import Shown, ShownChunk, ShownOperator, read_shown
-from offchain.disputes.terms import make_terms
-from offchain.errors import CommitmentError, NotInStore, WrongContent
-from offchain.providers.publication import get_task, put_task
-from offchain.providers.task import Task
+from moot.offchain.datastore.store import DataStore, open_copying, open_store
+from moot.offchain.disputes.availability import Lack, Place, find_answer, list_demand
+from moot.offchain.disputes.mending import MOST_PLACES, _name_all, mend_job
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.disputes.shown import Shown, ShownChunk, ShownOperator, read_shown
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.errors import CommitmentError, NotInStore, WrongContent
+from moot.offchain.providers.publication import get_task, put_task
+from moot.offchain.providers.task import Task
 
 REFEREE = "0x" + "ab" * 20
 ARRAY: Array = np.random.default_rng(1).normal(size=170_001).astype(np.float32)

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu import contractions, panels
-from offchain.backends.cpu.kernels.contraction import tile
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
-from offchain.execution.preparation import Preparation
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
-from offchain.programs.semantics import compute_element
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu import contractions, panels
+from moot.offchain.backends.cpu.kernels.contraction import tile
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.programs.semantics import compute_element
 from tests.quick import share
 
 FLOAT = DType.FLOAT32

@@ -11,18 +11,18 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.logged import LOGGED
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tensors import Array
-from offchain.errors import ParallelError, ProgramError
-from offchain.execution.executor import Executor
-from offchain.parallel.execution import ParallelExecutor
-from offchain.parallel.launch import train
-from offchain.parallel.partition import count_samples, partition
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
-from offchain.programs.rounding.roots import add_slot
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import ParallelError, ProgramError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.parallel.execution import ParallelExecutor
+from moot.offchain.parallel.launch import train
+from moot.offchain.parallel.partition import count_samples, partition
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.programs.rounding.roots import add_slot
 from tests.fuzz.draws import Case, draw_case
 
 PATIENCE_S = 300

@@ -6,9 +6,9 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.arithmetic.functions import DType
-from offchain.parallel.partition import find_span
-from offchain.programs.graph import Operand, Origin, Row
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.parallel.partition import find_span
+from moot.offchain.programs.graph import Operand, Origin, Row
 
 
 @st.composite

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.errors import LogError, UsageError
-from offchain.replication.published import logs, parties, thresholds
-from offchain.replication.published.rounding import round_to_bits, step
+from moot.offchain.errors import LogError, UsageError
+from moot.offchain.replication.published import logs, parties, thresholds
+from moot.offchain.replication.published.rounding import round_to_bits, step
 
 BITS = st.integers(23, 32)
 

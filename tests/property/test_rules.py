@@ -13,24 +13,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from offchain.arithmetic.permutation import permute
-from offchain.commitments.tensors import (
+from moot.offchain.arithmetic.permutation import permute
+from moot.offchain.commitments.tensors import (
     Array,
     compute_data_root,
     compute_tensor_root,
     encode_elements,
 )
-from offchain.datastore.columns import ArrayColumn, open_safetensors
-from offchain.datastore.objects import RULES, TENSORS, name_object
-from offchain.datastore.orders import Order
-from offchain.datastore.rules import Rule, decode_rule, encode_rule
-from offchain.datastore.store import open_store
-from offchain.disputes.terms import make_terms
-from offchain.errors import CommitmentError, StoreError, UsageError, WrongContent
-from offchain.programs.graph import DType, Slot
-from offchain.providers.batches import Choice, RuledBatches
-from offchain.providers.publication import get_task, load_batches, put_task
-from offchain.providers.task import Task
+from moot.offchain.datastore.columns import ArrayColumn, open_safetensors
+from moot.offchain.datastore.objects import RULES, TENSORS, name_object
+from moot.offchain.datastore.orders import Order
+from moot.offchain.datastore.rules import Rule, decode_rule, encode_rule
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.errors import CommitmentError, StoreError, UsageError, WrongContent
+from moot.offchain.programs.graph import DType, Slot
+from moot.offchain.providers.batches import Choice, RuledBatches
+from moot.offchain.providers.publication import get_task, load_batches, put_task
+from moot.offchain.providers.task import Task
 from tests.quick import share
 from tests.sim_helpers import COLUMNS, ROWS, make_task
 from tests.store_helpers import serving

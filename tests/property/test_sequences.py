@@ -9,19 +9,27 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.backends import table
-from offchain.backends.cpu import calls
-from offchain.backends.cpu.kernels.contraction import strips
-from offchain.backends.cpu.kernels.fused.generate import compile_region
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.errors import ProgramError, UnsuitableEnvironment
-from offchain.execution import preparation
-from offchain.execution.executor import Executor
-from offchain.execution.preparation import Preparation
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.examples import build
-from offchain.native import sequences
-from offchain.native.sequences import DONE, UNFIT, UNSUITABLE, Call, Expected, NativeSequence, Place
+from moot.offchain.backends import table
+from moot.offchain.backends.cpu import calls
+from moot.offchain.backends.cpu.kernels.contraction import strips
+from moot.offchain.backends.cpu.kernels.fused.generate import compile_region
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.errors import ProgramError, UnsuitableEnvironment
+from moot.offchain.execution import preparation
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.native import sequences
+from moot.offchain.native.sequences import (
+    DONE,
+    UNFIT,
+    UNSUITABLE,
+    Call,
+    Expected,
+    NativeSequence,
+    Place,
+)
 from tests.fuzz.compare import define
 from tests.fuzz.draws import draw_case
 from tests.program_helpers import capture_function

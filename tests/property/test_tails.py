@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from offchain.arithmetic.evaluate import UndefinedTypesError, check_types, evaluate
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.planning.region import (
+from moot.offchain.arithmetic.evaluate import UndefinedTypesError, check_types, evaluate
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.planning.region import (
     Apply,
     Constant,
     Fold,
@@ -24,7 +24,7 @@ from offchain.planning.region import (
     is_full,
     is_row,
 )
-from offchain.planning.tails import Tail, find_tail
+from moot.offchain.planning.tails import Tail, find_tail
 from tests.quick import every
 
 FLOAT32, BOOL = DType.FLOAT32, DType.BOOL

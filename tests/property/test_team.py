@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.backends.cpu.calls import reserve_scratch, share_out
-from offchain.native.rooms import Memory
-from offchain.native.sequences import DONE, Call, NativeSequence
-from offchain.native.threads import get_threads, set_threads
+from moot.offchain.backends.cpu.calls import reserve_scratch, share_out
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import DONE, Call, NativeSequence
+from moot.offchain.native.threads import get_threads, set_threads
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 

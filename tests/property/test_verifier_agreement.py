@@ -6,16 +6,16 @@ from math import prod
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
-from offchain.execution.readable import from_bits
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from offchain.programs.semantics import compute_element, compute_partials
-from offchain.verifier.questions import Question
-from offchain.verifier.recompute import compare, compute_operator
-from offchain.verifier.verifier import rule
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
+from moot.offchain.execution.readable import from_bits
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.programs.semantics import compute_element, compute_partials
+from moot.offchain.verifier.questions import Question
+from moot.offchain.verifier.recompute import compare, compute_operator
+from moot.offchain.verifier.verifier import rule
 from tests.quick import share
 
 FLOAT, INT, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL

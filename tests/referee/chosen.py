@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import NUMPY_TYPES, TensorTree
-from offchain.commitments.tree import Tree, hash_root
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from sim.trees import EvenTensor
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import NUMPY_TYPES, TensorTree
+from moot.offchain.commitments.tree import Tree, hash_root
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.sim.trees import EvenTensor
 from tests.referee.nodes import PLACED, Leaf, Place, get_filler, make_leaf
 
 F32, I64 = DType.FLOAT32, DType.INT64

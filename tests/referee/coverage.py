@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from contracts.reasons import Phase, Reason
+from moot.contracts.reasons import Phase, Reason
 
 ACCEPTED: dict[str, dict[Phase, tuple[str, ...]]] = {
     "open_job": {

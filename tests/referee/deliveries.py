@@ -5,22 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from contracts.deployment import deploy_delivery
-from contracts.model.abi import unpack_premium
-from contracts.model.answers import MIN_DEPOSIT_WEI, Subject, hash_subject
-from contracts.model.checks import name_job
-from contracts.model.delivery import Deliveries as Vault
-from contracts.model.delivery import call, make_result
-from contracts.model.types import ZERO, Address
-from contracts.model.words import hash_commitment
-from contracts.reasons import DemandStatus, Part, PremiumStatus
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array, TensorTree
-from offchain.commitments.tree import Tree, hash_root
-from offchain.disputes.availability import Place, TensorProof, list_demand
-from offchain.disputes.delivery import Delivery, find_result, register
-from offchain.disputes.players import Move
-from offchain.providers.task import Task
+from moot.contracts.deployment import deploy_delivery
+from moot.contracts.model.abi import unpack_premium
+from moot.contracts.model.answers import MIN_DEPOSIT_WEI, Subject, hash_subject
+from moot.contracts.model.checks import name_job
+from moot.contracts.model.delivery import Deliveries as Vault
+from moot.contracts.model.delivery import call, make_result
+from moot.contracts.model.types import ZERO, Address
+from moot.contracts.model.words import hash_commitment
+from moot.contracts.reasons import DemandStatus, Part, PremiumStatus
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import Array, TensorTree
+from moot.offchain.commitments.tree import Tree, hash_root
+from moot.offchain.disputes.availability import Place, TensorProof, list_demand
+from moot.offchain.disputes.delivery import Delivery, find_result, register
+from moot.offchain.disputes.players import Move
+from moot.offchain.providers.task import Task
 from tests.referee.promises import TASK, prove_tensor
 from tests.referee.stage import CLIENT, PROVIDERS
 from tests.referee.vaults import Vaults

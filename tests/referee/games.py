@@ -32,16 +32,16 @@ from typing import Any
 
 from rich.console import Console
 
-from contracts.model import leaf
-from contracts.model.invariants import Step, copy_store
-from contracts.model.referee import call
-from contracts.model.types import NOBODY, Event, Message, Store
-from contracts.model.watch import Watcher
-from contracts.reasons import Reason, Revert
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.arithmetic.table import find_arithmetic
-from offchain.commitments import keccak
+from moot.contracts.model import leaf
+from moot.contracts.model.invariants import Step, copy_store
+from moot.contracts.model.referee import call
+from moot.contracts.model.types import NOBODY, Event, Message, Store
+from moot.contracts.model.watch import Watcher
+from moot.contracts.reasons import Reason, Revert
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.commitments import keccak
 from tests.machine import BALANCE_WEI
 from tests.projection import compare_words
 from tests.referee.games_seats import ACCOUNTS, DECK_JOBS, Tally, seat_members

@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from contracts.model.types import Address
-from contracts.reasons import Status
+from moot.contracts.model.types import Address
+from moot.contracts.reasons import Status
 
 
 @dataclass(slots=True)

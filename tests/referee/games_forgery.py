@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
-from contracts.model.types import Dive, Facts
+from moot.contracts.model.types import Dive, Facts
 
 
 def forge(rng: Random, value: Any) -> Any:

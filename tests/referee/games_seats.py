@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from contracts.model.types import MIN_BOND_WEI, Address
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.disputes.terms import Stakes
+from moot.contracts.model.types import MIN_BOND_WEI, Address
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.disputes.terms import Stakes
 from tests.referee.games_stories import HONEST, LIES, SHAPES, Story, make_deck
 
 STAKES = Stakes(MIN_BOND_WEI, 1001, 6, 6, 4, 12, 2)

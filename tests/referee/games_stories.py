@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from random import Random
 
-from contracts.model.types import NOBODY, Address, Terms
-from contracts.reasons import LeafMode
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu.partials import pack_partials
-from offchain.commitments.tensors import Array
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.providers.run import Run
-from sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
+from moot.contracts.model.types import NOBODY, Address, Terms
+from moot.contracts.reasons import LeafMode
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu.partials import pack_partials
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.providers.run import Run
+from moot.sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
 
 HONEST = "honest"
 FALSE_FLAG = "false flag"

@@ -8,9 +8,9 @@ from math import ceil, log2
 from random import Random
 from typing import Any
 
-from contracts.model.checks import find_claim, get_member, name_job, name_match
-from contracts.model.invariants import get_match_bound
-from contracts.model.types import (
+from moot.contracts.model.checks import find_claim, get_member, name_job, name_match
+from moot.contracts.model.invariants import get_match_bound
+from moot.contracts.model.types import (
     ZERO,
     Address,
     Claim,
@@ -21,15 +21,15 @@ from contracts.model.types import (
     Terms,
     start_facts,
 )
-from contracts.model.watch import may_play
-from contracts.model.words import hash_commitment
-from contracts.reasons import Ending, Outcome, Phase, Reason, Revert, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.commitments.keccak import keccak256
-from offchain.disputes.board import Board
-from offchain.disputes.openings import make_leaf
-from offchain.disputes.players import Move, find_move
-from offchain.providers.run import Run
+from moot.contracts.model.watch import may_play
+from moot.contracts.model.words import hash_commitment
+from moot.contracts.reasons import Ending, Outcome, Phase, Reason, Revert, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.openings import make_leaf
+from moot.offchain.disputes.players import Move, find_move
+from moot.offchain.providers.run import Run
 from tests.referee.games_books import Books
 from tests.referee.games_forgery import forge
 from tests.referee.games_seats import (

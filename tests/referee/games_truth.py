@@ -10,10 +10,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeVar
 
-from contracts.reasons import Ending, LeafMode, Outcome
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
-from sim.paper import FIRST_PRODUCT, W_BITS, X_BITS
+from moot.contracts.reasons import Ending, LeafMode, Outcome
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
+from moot.sim.paper import FIRST_PRODUCT, W_BITS, X_BITS
 from tests import oracle
 from tests.referee.games_stories import FALSE_FLAG, SHAPES, Shape, Story
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from contracts.model.types import ZERO, Terms
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import encode_header
-from offchain.commitments.tree import Digest, Tree, hash_root
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
-from offchain.programs.limits import MAX_RANK
+from moot.contracts.model.types import ZERO, Terms
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import encode_header
+from moot.offchain.commitments.tree import Digest, Tree, hash_root
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.programs.limits import MAX_RANK
 
 F32, INT64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 STEPS = 3

@@ -4,12 +4,12 @@ from dataclasses import astuple
 from functools import cache
 from typing import Any
 
-from contracts.compiler import compile_contract
-from contracts.model.leaf import Context
-from contracts.model.types import NOBODY, ZERO
-from contracts.model.words import split
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
+from moot.contracts.compiler import compile_contract
+from moot.contracts.model.leaf import Context
+from moot.contracts.model.types import NOBODY, ZERO
+from moot.contracts.model.words import split
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
 from tests.machine import Machine
 
 

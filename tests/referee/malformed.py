@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.referee.programs import every_kind
 
 BYTES = (0, 1, 2, 3, 4, 5, 8, 9, 12, 13, 29, 30, 31, 32, 78, 81, 255)

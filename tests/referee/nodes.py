@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from contracts.model.leaf import Context
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.evaluate import SIGNATURES
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import NUMPY_TYPES, TensorTree, compute_tensor_root
-from offchain.commitments.tree import Tree, get_width, hash_root
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row
-from offchain.programs.legality import is_canonical
-from offchain.programs.semantics import compute_initial, compute_step, count_links
+from moot.contracts.model.leaf import Context
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.evaluate import SIGNATURES
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import NUMPY_TYPES, TensorTree, compute_tensor_root
+from moot.offchain.commitments.tree import Tree, get_width, hash_root
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from moot.offchain.programs.legality import is_canonical
+from moot.offchain.programs.semantics import compute_initial, compute_step, count_links
 
 Draw = Any
 """Hypothesis's own `draw`."""

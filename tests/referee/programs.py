@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.programs.graph import (
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.programs.graph import (
     Kind,
     Node,
     Operand,
@@ -13,7 +13,7 @@ from offchain.programs.graph import (
     Slot,
     immediate,
 )
-from offchain.programs.legality import check_program
+from moot.offchain.programs.legality import check_program
 
 F32, I64 = DType.FLOAT32, DType.INT64
 

@@ -5,25 +5,25 @@ from typing import Any
 
 import numpy as np
 
-from contracts.deployment import deploy_availability
-from contracts.model.answers import MIN_DEPOSIT_WEI, Vault, make_subject
-from contracts.model.availability import call
-from contracts.model.types import Address
-from contracts.reasons import Part
-from offchain.arithmetic.functions import DType
-from offchain.commitments.tensors import Array
-from offchain.disputes.availability import (
+from moot.contracts.deployment import deploy_availability
+from moot.contracts.model.answers import MIN_DEPOSIT_WEI, Vault, make_subject
+from moot.contracts.model.availability import call
+from moot.contracts.model.types import Address
+from moot.contracts.reasons import Part
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.disputes.availability import (
     Place,
     Promised,
     TensorProof,
     find_answer,
     list_demand,
 )
-from offchain.disputes.players import Move
-from offchain.disputes.shown import ShownChunk
-from offchain.disputes.terms import make_terms
-from offchain.programs.graph import Slot
-from offchain.providers.task import Task
+from moot.offchain.disputes.players import Move
+from moot.offchain.disputes.shown import ShownChunk
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.programs.graph import Slot
+from moot.offchain.providers.task import Task
 from tests.referee.illegal import LEGAL
 from tests.referee.stage import CLIENT
 from tests.referee.vaults import Vaults

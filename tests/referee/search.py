@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from typing import Any
 
-from contracts.model.checks import is_rival, name_job, name_match
-from contracts.model.descent import BOTH
-from contracts.model.invariants import Step, check_step, copy_store, is_unchanged
-from contracts.model.ledger import calculate_debt
-from contracts.model.referee import call
-from contracts.model.tournament import get_challenge_deadline
-from contracts.model.types import (
+from moot.contracts.model.checks import is_rival, name_job, name_match
+from moot.contracts.model.descent import BOTH
+from moot.contracts.model.invariants import Step, check_step, copy_store, is_unchanged
+from moot.contracts.model.ledger import calculate_debt
+from moot.contracts.model.referee import call
+from moot.contracts.model.tournament import get_challenge_deadline
+from moot.contracts.model.types import (
     ZERO,
     Address,
     Claim,
@@ -32,16 +32,16 @@ from contracts.model.types import (
     Store,
     Terms,
 )
-from contracts.model.watch import finish, may_play
-from contracts.model.words import hash_commitment
-from contracts.reasons import Outcome, Phase, Revert, Standing, Status
-from offchain.commitments.tree import Digest
-from offchain.disputes.board import Board, get_pair, get_place, read_move
-from offchain.disputes.openings import make_leaf
-from offchain.disputes.players import Move, find_move, get_tree
-from offchain.disputes.referee import Call
-from offchain.programs.graph import Origin
-from sim.paper import PaperRun, PaperTask
+from moot.contracts.model.watch import finish, may_play
+from moot.contracts.model.words import hash_commitment
+from moot.contracts.reasons import Outcome, Phase, Revert, Standing, Status
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.board import Board, get_pair, get_place, read_move
+from moot.offchain.disputes.openings import make_leaf
+from moot.offchain.disputes.players import Move, find_move, get_tree
+from moot.offchain.disputes.referee import Call
+from moot.offchain.programs.graph import Origin
+from moot.sim.paper import PaperRun, PaperTask
 
 SALT = b"\x5a" * 32
 JOB = 0

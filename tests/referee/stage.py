@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
-from contracts.model.checks import name_job, name_match
-from contracts.model.types import (
+from moot.contracts.model.checks import name_job, name_match
+from moot.contracts.model.types import (
     MAX_BOND_WEI,
     MIN_BOND_WEI,
     ZERO,
@@ -22,14 +22,14 @@ from contracts.model.types import (
     Terms,
     start_facts,
 )
-from contracts.model.words import hash_commitment
-from contracts.reasons import LeafMode, Phase, Standing, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.disputes.board import Board, get_pair, read_move
-from offchain.disputes.players import find_move
-from offchain.disputes.terms import Stakes, make_terms
-from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
+from moot.contracts.model.words import hash_commitment
+from moot.contracts.reasons import LeafMode, Phase, Standing, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.disputes.board import Board, get_pair, read_move
+from moot.offchain.disputes.players import find_move
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 from tests.referee.search import SALT, Call, decide, list_detours
 from tests.referee.twins import Twins
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason
-from offchain.disputes.availability import Answerer, Asker, Lack, find_answer, list_demand
+from moot.contracts.reasons import DemandStatus, Part, PromiseStatus, Reason
+from moot.offchain.disputes.availability import Answerer, Asker, Lack, find_answer, list_demand
 from tests.referee.promises import BEYOND, LAST_BLOCK, PLACES, TASK, Promises, prove
 from tests.referee.stage import ACCOUNTS, CLIENT, PROVIDERS
 from tests.referee.vaults import spoil

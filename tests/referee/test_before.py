@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.model.descent import get_before
-from contracts.model.types import Facts
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, is_member
+from moot.contracts.model.descent import get_before
+from moot.contracts.model.types import Facts
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, is_member
 from tests.property.test_dives import START, make_terms
 
 CLAIM, TOPS = b"\1" * 32, (b"\2" * 32, b"\3" * 32)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from contracts.reasons import PremiumStatus, PromiseStatus, Reason
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Tree
-from offchain.disputes.availability import Asker, Lack, Place, list_demand
-from offchain.disputes.delivery import Buyer, Sharer, register
-from offchain.disputes.shown import ShownChunk
-from offchain.parties.buying import find_lack
+from moot.contracts.reasons import PremiumStatus, PromiseStatus, Reason
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.disputes.availability import Asker, Lack, Place, list_demand
+from moot.offchain.disputes.delivery import Buyer, Sharer, register
+from moot.offchain.disputes.shown import ShownChunk
+from moot.offchain.parties.buying import find_lack
 from tests.referee.deliveries import (
     BEYOND,
     DEPOSIT_WEI,

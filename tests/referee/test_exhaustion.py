@@ -13,11 +13,11 @@ from functools import cache
 
 import pytest
 
-from contracts.model.invariants import get_match_bound, get_move_bound
-from contracts.model.types import Terms
-from contracts.reasons import LeafMode
-from offchain.disputes.terms import Stakes, make_terms
-from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
+from moot.contracts.model.invariants import get_match_bound, get_move_bound
+from moot.contracts.model.types import Terms
+from moot.contracts.reasons import LeafMode
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 from tests.quick import only
 from tests.referee.search import Found, Search, Villain
 

@@ -3,16 +3,16 @@ from typing import Any
 
 import pytest
 
-from contracts.model import tournament, verdicts
-from contracts.model.leaf import compute_leaf
-from contracts.model.ledger import calculate_debt, close_job
-from contracts.model.turns import Turn
-from contracts.model.types import Job, Store
-from contracts.reasons import Ending, Outcome
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.ordered import ORDERED
-from sim.paper import Lie
+from moot.contracts.model import tournament, verdicts
+from moot.contracts.model.leaf import compute_leaf
+from moot.contracts.model.ledger import calculate_debt, close_job
+from moot.contracts.model.turns import Turn
+from moot.contracts.model.types import Job, Store
+from moot.contracts.reasons import Ending, Outcome
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.sim.paper import Lie
 from tests.referee.games import describe, play_evm, play_model, split
 from tests.referee.games_seats import Tally
 from tests.referee.games_stories import HONEST, LIES, Story

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from contracts.model import ledger
-from contracts.model.invariants import (
+from moot.contracts.model import ledger
+from moot.contracts.model.invariants import (
     JOB_INVARIANTS,
     STEP_INVARIANTS,
     STORE_INVARIANTS,
@@ -24,9 +24,9 @@ from contracts.model.invariants import (
     moves_in_closed_jobs_change_a_word,
     open_books,
 )
-from contracts.model.types import Claim, Event, Member, Message, Store
-from contracts.model.watch import Watcher, finish
-from contracts.reasons import Outcome, Standing, Status
+from moot.contracts.model.types import Claim, Event, Member, Message, Store
+from moot.contracts.model.watch import Watcher, finish
+from moot.contracts.reasons import Outcome, Standing, Status
 from tests.referee.stage import ACCOUNTS
 from tests.referee.test_lockstep import walk
 

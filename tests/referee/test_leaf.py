@@ -10,17 +10,17 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from contracts.model.leaf import Context, compute_leaf, read_node
-from contracts.model.types import ZERO
-from contracts.reasons import Reason, Revert
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, immediate
-from offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
-from offchain.programs.semantics import count_links
+from moot.contracts.model.leaf import Context, compute_leaf, read_node
+from moot.contracts.model.types import ZERO
+from moot.contracts.reasons import Reason, Revert
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, immediate
+from moot.offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
+from moot.offchain.programs.semantics import count_links
 from tests.quick import share
 from tests.referee.chosen import list_forged, list_proven
 from tests.referee.leaf_contract import get_leaf

@@ -11,14 +11,14 @@ from vyper.compiler.input_bundle import FilesystemInputBundle
 from vyper.compiler.phases import CompilerData
 from vyper.compiler.settings import Settings
 
-from contracts.compiler import EVM_VERSION, SOURCE_DIR
-from offchain.arithmetic.functions import DType, Function
-from offchain.errors import ProgramError
-from offchain.programs import limits
-from offchain.programs.decoding import decode_program
-from offchain.programs.encoding import encode_program
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
-from offchain.programs.legality import check_program
+from moot.contracts.compiler import EVM_VERSION, SOURCE_DIR
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs import limits
+from moot.offchain.programs.decoding import decode_program
+from moot.offchain.programs.encoding import encode_program
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.programs.legality import check_program
 from tests.fuzz.operators import (
     assert_decoded_alike,
     assert_judged_alike,

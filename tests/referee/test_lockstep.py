@@ -14,24 +14,24 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from contracts.model.descent import NODE_TAGS
-from contracts.model.invariants import (
+from moot.contracts.model.descent import NODE_TAGS
+from moot.contracts.model.invariants import (
     MAX_MOVES,
     MAX_WIDE_MOVES,
     count_moves,
     get_move_bound,
 )
-from contracts.model.referee import are_terms_sound
-from contracts.model.types import FOLD_ARITY, Message
-from contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tree import fold_children
-from offchain.disputes.board import Board
-from offchain.disputes.players import Move, find_move
-from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
-from sim.paper import Lie, Size
+from moot.contracts.model.referee import are_terms_sound
+from moot.contracts.model.types import FOLD_ARITY, Message
+from moot.contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tree import fold_children
+from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.players import Move, find_move
+from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
+from moot.sim.paper import Lie, Size
 from tests.projection import compare_words
 from tests.quick import share
 from tests.referee.coverage import find_gaps

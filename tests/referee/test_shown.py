@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from contracts.compiler import compile_contract
-from contracts.model.abi import pack_args
-from offchain.chain.codec import Codec
-from offchain.disputes.availability import Place, find_answer
-from offchain.disputes.shown import read_shown
+from moot.contracts.compiler import compile_contract
+from moot.contracts.model.abi import pack_args
+from moot.offchain.chain.codec import Codec
+from moot.offchain.disputes.availability import Place, find_answer
+from moot.offchain.disputes.shown import read_shown
 from tests.referee.promises import TASK, Promises
 from tests.referee.stage import CLIENT, PROVIDERS
 

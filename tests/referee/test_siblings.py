@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.model.types import ZERO, Dive, Facts, Pair, Position
-from contracts.model.words import hash_commitment, hash_job
-from contracts.reasons import Phase, Reason
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, Tree, get_width
-from offchain.disputes.dives import make_dive
+from moot.contracts.model.types import ZERO, Dive, Facts, Pair, Position
+from moot.contracts.model.words import hash_commitment, hash_job
+from moot.contracts.reasons import Phase, Reason
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, Tree, get_width
+from moot.offchain.disputes.dives import make_dive
 from tests.property.test_dives import CLIENT, FIRST, SECOND, START, make_terms
 from tests.quick import only
 from tests.referee.twins import Contract, Twins

@@ -5,13 +5,13 @@ from itertools import count
 
 import pytest
 
-from contracts.model.checks import name_job
-from contracts.model.types import Terms
-from contracts.model.words import hash_commitment
-from contracts.reasons import LeafMode, Reason, Standing, Status
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Tree
+from moot.contracts.model.checks import name_job
+from moot.contracts.model.types import Terms
+from moot.contracts.model.words import hash_commitment
+from moot.contracts.reasons import LeafMode, Reason, Standing, Status
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Tree
 from tests.referee.stage import ACCOUNTS, CLIENT, NO_TOPS, PROVIDERS, VERIFIER
 from tests.referee.twins import Contract, Twins
 

@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from contracts.compiler import compile_contract
-from contracts.deployment import deploy_referee
-from contracts.model.abi import CALLED_THROUGH, EventReader, pack_call
-from contracts.model.invariants import Step, copy_store, is_unchanged
-from contracts.model.types import NOBODY, Address, Event, Message, Pair, Store
-from contracts.model.watch import Watcher
-from contracts.reasons import Phase, Revert
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.disputes.gas import calculate_gas_limit
+from moot.contracts.compiler import compile_contract
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.abi import CALLED_THROUGH, EventReader, pack_call
+from moot.contracts.model.invariants import Step, copy_store, is_unchanged
+from moot.contracts.model.types import NOBODY, Address, Event, Message, Pair, Store
+from moot.contracts.model.watch import Watcher
+from moot.contracts.reasons import Phase, Revert
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.disputes.gas import calculate_gas_limit
 from tests.machine import BALANCE_WEI, Machine, Result, make_log
 from tests.projection import call_model, compare_words
 

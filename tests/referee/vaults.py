@@ -7,17 +7,17 @@ from typing import Any, Generic, TypeVar
 
 from eth_abi import encode
 
-from contracts.model.abi import pack_args, unpack_demand, unpack_promise
-from contracts.model.answers import Demand, Promise, Subject, Vault, hash_subject, make_subject
-from contracts.model.checks import require
-from contracts.model.types import NOBODY, Address, Event, Message
-from contracts.reasons import Reason, Revert
-from offchain.commitments.keccak import keccak256
-from offchain.disputes.availability import Promised
-from offchain.disputes.players import Move
-from offchain.disputes.referee import Call
-from offchain.disputes.terms import make_terms
-from offchain.providers.task import Task
+from moot.contracts.model.abi import pack_args, unpack_demand, unpack_promise
+from moot.contracts.model.answers import Demand, Promise, Subject, Vault, hash_subject, make_subject
+from moot.contracts.model.checks import require
+from moot.contracts.model.types import NOBODY, Address, Event, Message
+from moot.contracts.reasons import Reason, Revert
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.disputes.availability import Promised
+from moot.offchain.disputes.players import Move
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.providers.task import Task
 from tests.machine import BALANCE_WEI, Deployed, Machine, make_log
 from tests.referee.stage import ACCOUNTS, CLIENT
 from tests.referee.twins import Contract, Twins

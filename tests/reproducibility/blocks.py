@@ -6,13 +6,13 @@ from functools import cache
 from importlib import import_module
 from itertools import chain
 
-from offchain import backends, execution, native, planning
-from offchain.native import compiled
+from moot.offchain import backends, execution, native, planning
+from moot.offchain.native import compiled
 
 Sizes = Mapping[str, Mapping[str, int]]
 """Module, constant, value."""
 
-_CPU = "offchain.backends.cpu"
+_CPU = "moot.offchain.backends.cpu"
 _GEMM = {"_DEPTH": 40, "_DEPTH_OF_ROWS": 24, "_BLOCK": 48, "_PART": 24, "_GROUP_BYTES": 1 << 12}
 SMALL: Sizes = {
     f"{_CPU}.kernels.contraction.gemm": _GEMM,
@@ -20,8 +20,8 @@ SMALL: Sizes = {
     f"{_CPU}.convolutions": {"_DEPTH": 54, "_WINDOW_FLOATS": 1 << 9, "_MOST_ROWS": 40},
     f"{_CPU}.maps": {"_BLOCK_ELEMENTS": 96},
     f"{_CPU}.regions": {"_BLOCK_BYTES": 1 << 11, "_MAX_BLOCK_BYTES": 1 << 12},
-    "offchain.planning.assembly": {"_PART_COLUMNS": 1 << 5},
-    "offchain.planning.grouping": {"_MAX_MEMBERS": 3, "_WINDOW": 5, "_LEAST_ELEMENTS": 1 << 6},
+    "moot.offchain.planning.assembly": {"_PART_COLUMNS": 1 << 5},
+    "moot.offchain.planning.grouping": {"_MAX_MEMBERS": 3, "_WINDOW": 5, "_LEAST_ELEMENTS": 1 << 6},
 }
 
 SETTINGS: Mapping[str, Sizes] = {"small": SMALL}

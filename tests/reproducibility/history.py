@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 import torch
 
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.tensors import (
     compute_history_root,
     compute_state_root,
     compute_tensor_root,
 )
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.examples.language import LanguageSize, build_gpt2, build_llama
-from offchain.frontend.examples.vision import VisionSize, build_mlp, build_resnet
-from offchain.frontend.recipe import Recipe
-from offchain.programs.roots import ProgramTree
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.examples.language import LanguageSize, build_gpt2, build_llama
+from moot.offchain.frontend.examples.vision import VisionSize, build_mlp, build_resnet
+from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.programs.roots import ProgramTree
 from tests.reproducibility.blocks import SETTINGS, use_blocks
 
 RECIPES: Mapping[str, Callable[[], Recipe]] = {

@@ -125,8 +125,8 @@ def in_child(work: Callable[[], str]) -> str:
 def train() -> str:
     """Import Moot, and return the roots of two steps, or the one line that refuses them."""
     try:
-        from offchain.frontend.capture import capture  # noqa: PLC0415 - likewise
-        from offchain.frontend.examples import build  # noqa: PLC0415 - likewise
+        from moot.offchain.frontend.capture import capture  # noqa: PLC0415 - likewise
+        from moot.offchain.frontend.examples import build  # noqa: PLC0415 - likewise
         from tests.reproducibility.history import compute_history  # noqa: PLC0415 - that is it
     except ImportError as error:
         return f"refused: {error}"

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.recipe import InferenceRecipe
 from tests.end_to_end.courtroom import programs
 
 Tensors = tuple[torch.Tensor, ...]

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu.partials import list_partials
-from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
-from offchain.errors import MootError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.examples import build
-from offchain.native import compiled, threads
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind
-from offchain.verifier import recompute
-from offchain.verifier.questions import Question
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu.partials import list_partials
+from moot.offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from moot.offchain.errors import MootError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.native import compiled, threads
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind
+from moot.offchain.verifier import recompute
+from moot.offchain.verifier.questions import Question
 from tests.program_helpers import capture_function
 from tests.quick import every
 from tests.reproducibility.settings import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
 from tests.reproducibility.history import compute_history
 from tests.reproducibility.settings import IS_X86, SETTINGS, STRANGE, Setting, build_fast_math
 
@@ -60,7 +60,7 @@ def test_settings_before_the_import_change_nothing_or_are_refused(settings: list
 def test_the_command_refuses_a_process_that_rounds_otherwise() -> None:
     """The command ends in one line, and status 1, where a preloaded library has made a setting."""
     mode = 0x400 if IS_X86 else 0x800000
-    code = f"import ctypes; ctypes.PyDLL(None).fesetround({mode}); import sim.command.main"
+    code = f"import ctypes; ctypes.PyDLL(None).fesetround({mode}); import moot.command.main"
     done = start_python("-c", code)
     assert done.returncode == 1
     assert done.stderr.startswith("moot: this process does not round to nearest")
@@ -106,7 +106,7 @@ def test_variables_of_libraries_do_not_matter(assignment: str) -> None:
 
 def test_numba_without_its_compiler_is_refused() -> None:
     """Where numba is told not to compile, there is one line that says so."""
-    code = "from offchain.commitments.tensors import *; compute_tensor_root(np.ones(9))"
+    code = "from moot.offchain.commitments.tensors import *; compute_tensor_root(np.ones(9))"
     done = start_python("-c", code.replace("9", "9, np.float32"), NUMBA_DISABLE_JIT="1")
     assert (
         done.stderr.strip()

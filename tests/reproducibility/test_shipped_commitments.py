@@ -9,25 +9,25 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tensors import (
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tensors import (
     Array,
     compute_data_root,
     compute_state_root,
     compute_tensor_root,
 )
-from offchain.datastore.objects import MAGIC
-from offchain.disputes.session import Setting, make_task
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.examples import build
-from offchain.frontend.optimizers import AdamW
-from offchain.frontend.recipe import Recipe, TrainingRecipe
-from offchain.programs.roots import ProgramTree
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
-from offchain.providers.store import Store
+from moot.offchain.datastore.objects import MAGIC
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.optimizers import AdamW
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.programs.roots import ProgramTree
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
 from tests.reproducibility.history import capture_named
 
 ROOT = Path(__file__).parents[2]

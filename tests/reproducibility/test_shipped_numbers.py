@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.arithmetic.functions import Function
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
-from offchain.execution.readable import run_step, to_bits
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.clipping import ClipNorm
-from offchain.frontend.examples import build
-from offchain.frontend.optimizers import AdamW
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.programs.graph import Kind, Origin
-from offchain.programs.semantics import unravel
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import run_step, to_bits
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.clipping import ClipNorm
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.optimizers import AdamW
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.programs.graph import Kind, Origin
+from moot.offchain.programs.semantics import unravel
 from tests import oracle
 from tests.program_helpers import Inputs, capture_function, run_function
 

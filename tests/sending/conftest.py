@@ -6,10 +6,10 @@ from multiprocessing.context import ForkServerContext
 
 import pytest
 
-from offchain.chain import connect
-from offchain.chain.accounts import FeePolicy, NodeAccount, open_chain
-from offchain.chain.devnode.server import DevNode, Local, serve
-from offchain.chain.receipts import Mined, Transaction
+from moot.offchain.chain import connect
+from moot.offchain.chain.accounts import FeePolicy, NodeAccount, open_chain
+from moot.offchain.chain.devnode.server import DevNode, Local, serve
+from moot.offchain.chain.receipts import Mined, Transaction
 from tests.sending.payer import FUND_WEI, PAYER, PAYMENT_GAS
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from offchain.chain import Address, connect
-from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain
-from offchain.chain.accounts.journal import Journal
-from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.accounts.sender import Sender
-from offchain.chain.receipts import Mined, Transaction
-from offchain.errors import ChainError
+from moot.offchain.chain import Address, connect
+from moot.offchain.chain.accounts import FeePolicy, KeyAccount, open_chain
+from moot.offchain.chain.accounts.journal import Journal
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.chain.accounts.sender import Sender
+from moot.offchain.chain.receipts import Mined, Transaction
+from moot.offchain.errors import ChainError
 
 PATIENCE_S = 120.0
 PAYMENT_GAS = 21_000

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from offchain.chain.accounts import FeePolicy, NodeAccount, open_chain
-from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.receipts import Address, Mined, Transaction
+from moot.offchain.chain.accounts import FeePolicy, NodeAccount, open_chain
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.chain.receipts import Address, Mined, Transaction
 from tests.node.anvil import Anvil, run_anvil
 from tests.node.fetch import NodeMissing, get_anvil
 from tests.sending.payer import FUND_WEI, PAYER, PAYMENT_GAS, Seat, make_payment, open_payer

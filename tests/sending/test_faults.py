@@ -10,12 +10,12 @@ from random import Random
 
 import pytest
 
-from offchain.chain import connect, endpoints
-from offchain.chain.devnode.server import DevNode, serve
-from offchain.chain.endpoints import Endpoints
-from offchain.chain.head import Head
-from offchain.chain.receipts import Mined
-from offchain.errors import ChainIdChanged, ChainUnavailable
+from moot.offchain.chain import connect, endpoints
+from moot.offchain.chain.devnode.server import DevNode, serve
+from moot.offchain.chain.endpoints import Endpoints
+from moot.offchain.chain.head import Head
+from moot.offchain.chain.receipts import Mined
+from moot.offchain.errors import ChainIdChanged, ChainUnavailable
 from tests.chain_helpers import serve_in_thread
 from tests.sending.payer import PAYER, Seat, find_payee, find_unpaid, make_payment, open_payer, pay
 from tests.sending.proxy import FAULTS, open_proxy

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from offchain.chain import connect
-from offchain.chain.devnode.server import DevNode
+from moot.offchain.chain import connect
+from moot.offchain.chain.devnode.server import DevNode
 from tests.quick import every
 from tests.sending.payer import PAYER, Seat, find_payee, find_unpaid, pay
 from tests.sending.proxy import open_proxy

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from offchain.chain.accounts import FeePolicy, KeyAccount, NodeAccount, open_chain, sender
-from offchain.chain.accounts.fees import GWEI, Fees, calculate_fees, raise_fees
-from offchain.chain.accounts.journal import Entry
-from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.accounts.sender import Sender
-from offchain.chain.devnode import pool
-from offchain.chain.devnode.server import DevNode, Local
-from offchain.chain.receipts import Transaction
-from offchain.chain.transports import Question
-from offchain.errors import ChainUnavailable, NonceTaken, TransactionRefused
+from moot.offchain.chain.accounts import FeePolicy, KeyAccount, NodeAccount, open_chain, sender
+from moot.offchain.chain.accounts.fees import GWEI, Fees, calculate_fees, raise_fees
+from moot.offchain.chain.accounts.journal import Entry
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.chain.accounts.sender import Sender
+from moot.offchain.chain.devnode import pool
+from moot.offchain.chain.devnode.server import DevNode, Local
+from moot.offchain.chain.receipts import Transaction
+from moot.offchain.chain.transports import Question
+from moot.offchain.errors import ChainUnavailable, NonceTaken, TransactionRefused
 from tests.sending.payer import KEY, PAYER, PAYMENT_GAS, make_payment
 
 STUCK, CONFIRMED = 3, 4

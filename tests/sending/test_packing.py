@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain
-from offchain.chain.accounts.fees import GWEI
-from offchain.chain.devnode.blocks import Blocks
-from offchain.chain.devnode.server import DevNode, Local
-from offchain.chain.receipts import GAS_LIMIT, Mined, Transaction
-from offchain.disputes.gas import calculate_crowd_gas, offer_gas
+from moot.offchain.chain.accounts import FeePolicy, KeyAccount, open_chain
+from moot.offchain.chain.accounts.fees import GWEI
+from moot.offchain.chain.devnode.blocks import Blocks
+from moot.offchain.chain.devnode.server import DevNode, Local
+from moot.offchain.chain.receipts import GAS_LIMIT, Mined, Transaction
+from moot.offchain.disputes.gas import calculate_crowd_gas, offer_gas
 from tests.sending.censorship import Censor, Packed
 from tests.sending.payer import KEY, PAYER, find_payee
 

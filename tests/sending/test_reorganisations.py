@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from offchain.chain.accounts import FeePolicy, KeyAccount, journal, open_chain
-from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.devnode.server import DevNode, Local
-from offchain.chain.receipts import Address, Mined, Transaction
-from offchain.errors import Reverted
+from moot.offchain.chain.accounts import FeePolicy, KeyAccount, journal, open_chain
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.chain.devnode.server import DevNode, Local
+from moot.offchain.chain.receipts import Address, Mined, Transaction
+from moot.offchain.errors import Reverted
 from tests.sending.payer import KEY, PAYER, find_payee, find_unpaid, make_payment
 
 PAYMENTS = 10

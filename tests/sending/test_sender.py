@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from offchain.chain.accounts import FeePolicy, KeyAccount, NodeAccount, open_chain
-from offchain.chain.accounts.fees import GWEI
-from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.devnode.server import DevNode, Local
-from offchain.chain.receipts import Mined
-from offchain.chain.transports import Question
-from offchain.errors import (
+from moot.offchain.chain.accounts import FeePolicy, KeyAccount, NodeAccount, open_chain
+from moot.offchain.chain.accounts.fees import GWEI
+from moot.offchain.chain.accounts.opening import OwnChain
+from moot.offchain.chain.devnode.server import DevNode, Local
+from moot.offchain.chain.receipts import Mined
+from moot.offchain.chain.transports import Question
+from moot.offchain.errors import (
     AccountBusy,
     ChainIdChanged,
     NonceTaken,

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.functions import CANONICAL_NAN, Function
-from offchain.backends.cpu.kernels import elementary
-from offchain.native import vectors
-from offchain.native.compiled import emitted
-from offchain.native.transcendental import registers
-from offchain.native.transcendental.functions import FUNCTIONS, emit_formula
-from offchain.native.transcendental.quick import ROADS, Formula
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, Function
+from moot.offchain.backends.cpu.kernels import elementary
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted
+from moot.offchain.native.transcendental import registers
+from moot.offchain.native.transcendental.functions import FUNCTIONS, emit_formula
+from moot.offchain.native.transcendental.quick import ROADS, Formula
 from tests.sweeps.filters import FILTERS
 from tests.sweeps.oracle import get_distance, round_exactly
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.native import division, vectors
-from offchain.native.compiled import emitted
+from moot.offchain.arithmetic.functions import CANONICAL_NAN
+from moot.offchain.native import division, vectors
+from moot.offchain.native.compiled import emitted
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -10,8 +10,8 @@ from typing import TypeAlias
 from llvmlite import ir
 from numba.core import types
 
-from offchain.native.compiled import emitted, subroutine
-from offchain.native.vectors import call
+from moot.offchain.native.compiled import emitted, subroutine
+from moot.offchain.native.vectors import call
 
 Pair: TypeAlias = tuple[float, float]
 

@@ -17,9 +17,9 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.functions import Function
-from offchain.native.compiled import emitted, subroutine
-from offchain.native.vectors import call
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.native.compiled import emitted, subroutine
+from moot.offchain.native.vectors import call
 from tests.sweeps.double_double import (
     Pair,
     add,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import gmpy2
 import numpy as np
 
-from offchain.arithmetic.functions import CANONICAL_NAN, Function
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, Function
 
 BINARY32 = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True)
 WIDE = gmpy2.context(precision=400)

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from offchain.native.transcendental.quick_tables import ANCHOR_BITS, ANCHOR_SHIFT, STEPS
+from moot.offchain.native.transcendental.quick_tables import ANCHOR_BITS, ANCHOR_SHIFT, STEPS
 from tests.sweeps.coefficients import interpolate
 
 _PRECISION_BITS = 200

@@ -10,9 +10,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import Function
-from offchain.native.transcendental import quick
-from offchain.native.transcendental.functions import FUNCTIONS, emit_formula
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.native.transcendental import quick
+from moot.offchain.native.transcendental.functions import FUNCTIONS, emit_formula
 from tests.sweeps.compare import QUICK, SWEPT, Findings
 
 RESULTS = Path(__file__).with_name("results.json")

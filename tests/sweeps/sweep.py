@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from offchain.native.threads import set_threads
+from moot.offchain.native.threads import set_threads
 from tests.sweeps.compare import SWEPT, Findings, can_sweep, compare, get_computation
 from tests.sweeps.records import ALL, Record, get_code, load, save
 

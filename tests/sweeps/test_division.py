@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from offchain.native import division
-from offchain.native.division import Divisor
-from offchain.native.transcendental.lanes import Lanes
+from moot.offchain.native import division
+from moot.offchain.native.division import Divisor
+from moot.offchain.native.transcendental.lanes import Lanes
 from tests.sweeps.division import (
     LANES,
     MANTISSAS,

@@ -12,12 +12,12 @@ import pytest
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.functions import Function
-from offchain.native import vectors
-from offchain.native.compiled import emitted
-from offchain.native.transcendental import quick, quick_tables, registers
-from offchain.native.transcendental.functions import emit_formula
-from offchain.native.transcendental.lanes import Lanes
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted
+from moot.offchain.native.transcendental import quick, quick_tables, registers
+from moot.offchain.native.transcendental.functions import emit_formula
+from moot.offchain.native.transcendental.lanes import Lanes
 from tests.quick import every
 from tests.sweeps import quick_coefficients
 from tests.sweeps.compare import Patterns, compare, compile_for_lanes

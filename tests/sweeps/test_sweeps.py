@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offchain.arithmetic.functions import Function
-from offchain.native import vectors
-from offchain.native.transcendental import constants, pieces
-from offchain.native.transcendental import functions as transcendental
-from offchain.native.transcendental.constants import EXCEPTIONS
-from offchain.native.transcendental.functions import FUNCTIONS, emit
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.native import vectors
+from moot.offchain.native.transcendental import constants, pieces
+from moot.offchain.native.transcendental import functions as transcendental
+from moot.offchain.native.transcendental.constants import EXCEPTIONS
+from moot.offchain.native.transcendental.functions import FUNCTIONS, emit
 from tests.quick import every, only
 from tests.sweeps import coefficients, records, sweep
 from tests.sweeps.compare import (

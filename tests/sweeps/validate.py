@@ -21,7 +21,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.functions import Function
+from moot.offchain.arithmetic.functions import Function
 from tests.sweeps.compare import LOWEST, SWEPT
 from tests.sweeps.filters import ERROR, FILTERS
 from tests.sweeps.oracle import MPFR

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.arithmetic.philox import uniform_bits
-from offchain.backends.port import FusedPlan, Plan
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.planning.grouping import Fused
-from offchain.programs.graph import Kind, Node, Operand, Origin
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.arithmetic.philox import uniform_bits
+from moot.offchain.backends.port import FusedPlan, Plan
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.planning.grouping import Fused
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin
 
 Columns = list[Any]
 """The values of variables at all elements of an output, as arrays of Python's integers."""

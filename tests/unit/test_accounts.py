@@ -8,13 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offchain.chain.accounts import FeePolicy, Fees, KeyAccount, create_keystore
-from offchain.chain.accounts.budget import calculate_reserve, find_shortage
-from offchain.chain.accounts.fees import calculate_fees, is_below, raise_fees
-from offchain.chain.accounts.journal import Journal
-from offchain.chain.accounts.keystore import find_exposure, read_address, read_password
-from offchain.chain.receipts import Address, Transaction
-from offchain.errors import KeystoreError, StoreError, UsageError
+from moot.offchain.chain.accounts import FeePolicy, Fees, KeyAccount, create_keystore
+from moot.offchain.chain.accounts.budget import calculate_reserve, find_shortage
+from moot.offchain.chain.accounts.fees import calculate_fees, is_below, raise_fees
+from moot.offchain.chain.accounts.journal import Journal
+from moot.offchain.chain.accounts.keystore import find_exposure, read_address, read_password
+from moot.offchain.chain.receipts import Address, Transaction
+from moot.offchain.errors import KeystoreError, StoreError, UsageError
 
 PASSWORD = "correct horse"  # noqa: S105 - of keystores in tests
 WEI = st.integers(0, 10**15)

@@ -7,11 +7,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from offchain.datastore.alone import ServerProcess
-from offchain.datastore.disk import Disk
-from offchain.datastore.names import KINDS, PRIVATE
-from offchain.errors import StoreError
-from offchain.parties import serving
+from moot.offchain.datastore.alone import ServerProcess
+from moot.offchain.datastore.disk import Disk
+from moot.offchain.datastore.names import KINDS, PRIVATE
+from moot.offchain.errors import StoreError
+from moot.offchain.parties import serving
 
 NAME = f"{KINDS[0]}/" + "ab" * 32
 

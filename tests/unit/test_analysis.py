@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.errors import UsageError
-from sim.analysis.best_response import find_best_responses, list_conducts
-from sim.analysis.break_even import find_break_even, find_crossing, parse_range
-from sim.analysis.estimates import estimate_mean
-from sim.analysis.trials import Laboratory, TrialError
-from sim.analysis.twins import (
+from moot.offchain.errors import UsageError
+from moot.sim.analysis.best_response import find_best_responses, list_conducts
+from moot.sim.analysis.break_even import find_break_even, find_crossing, parse_range
+from moot.sim.analysis.estimates import estimate_mean
+from moot.sim.analysis.trials import Laboratory, TrialError
+from moot.sim.analysis.twins import (
     MEASURES,
     check_strategy,
     compare_twins,
@@ -23,11 +23,11 @@ from sim.analysis.twins import (
     make_contest,
     try_pairs,
 )
-from sim.economy.cases import Case
-from sim.economy.config import Config, Group, parse_config
-from sim.economy.simulate import make_court, simulate
-from sim.experiments.engines import Here
-from sim.experiments.parts import ignore
+from moot.sim.economy.cases import Case
+from moot.sim.economy.config import Config, Group, parse_config
+from moot.sim.economy.simulate import make_court, simulate
+from moot.sim.experiments.engines import Here
+from moot.sim.experiments.parts import ignore
 
 BOND_GWEI = 10**9
 PRICE_GWEI = 80_000_000

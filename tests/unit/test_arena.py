@@ -5,17 +5,17 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from contracts.model.types import Address
-from contracts.reasons import Standing
-from offchain.disputes.actors import Player, View
-from offchain.disputes.arena import Arena, ChainView
-from offchain.disputes.crowds import count_calls
-from offchain.disputes.game import Game
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call, ModelReferee, Outcome
-from offchain.disputes.tournament import Tournament
-from sim.gas.play import Latecomer
-from sim.paper import Lie, Size, seat
+from moot.contracts.model.types import Address
+from moot.contracts.reasons import Standing
+from moot.offchain.disputes.actors import Player, View
+from moot.offchain.disputes.arena import Arena, ChainView
+from moot.offchain.disputes.crowds import count_calls
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call, ModelReferee, Outcome
+from moot.offchain.disputes.tournament import Tournament
+from moot.sim.gas.play import Latecomer
+from moot.sim.paper import Lie, Size, seat
 from tests.sim_helpers import open_referee
 
 SIZE = Size(checkpoints=4, operators=8, rows=4, columns=4, terms=4)

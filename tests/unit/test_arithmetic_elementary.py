@@ -9,8 +9,8 @@ import gmpy2
 import pytest
 from mpmath import libmp
 
-from offchain.arithmetic import elementary, float32
-from offchain.arithmetic.functions import Function
+from moot.offchain.arithmetic import elementary, float32
+from moot.offchain.arithmetic.functions import Function
 from tests.quick import every
 from tests.sweeps.oracle import MPFR, WIDE, round_exactly, to_float
 

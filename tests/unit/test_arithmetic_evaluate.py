@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 
-from offchain.arithmetic.evaluate import (
+from moot.offchain.arithmetic.evaluate import (
     SIGNATURES,
     OperandError,
     UndefinedTypesError,
     check_types,
     evaluate,
 )
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 
 F, L, S, B = DType.FLOAT32, DType.INT64, DType.INT32, DType.BOOL
 ONE = 0x3F800000

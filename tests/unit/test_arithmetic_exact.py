@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.arithmetic import float32
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.exact import EXACT, sums
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu import products
-from offchain.backends.cpu.exact import fold_rows, scatter_rows
-from offchain.backends.cpu.exact_products import multiply
-from offchain.backends.cpu.kernels import bounded_sums
-from offchain.backends.cpu.kernels.norms import measure_columns, measure_rows
-from offchain.backends.cpu.logged.plans import plan_logged
-from offchain.native.threads import get_threads, set_threads
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.exact import EXACT, sums
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu import products
+from moot.offchain.backends.cpu.exact import fold_rows, scatter_rows
+from moot.offchain.backends.cpu.exact_products import multiply
+from moot.offchain.backends.cpu.kernels import bounded_sums
+from moot.offchain.backends.cpu.kernels.norms import measure_columns, measure_rows
+from moot.offchain.backends.cpu.logged.plans import plan_logged
+from moot.offchain.native.threads import get_threads, set_threads
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.oracle import to_bits, to_float
 
 Floats = npt.NDArray[np.float32]
@@ -170,7 +170,7 @@ def test_products_are_the_definition_s(kind: int, monkeypatch: pytest.MonkeyPatc
 
     Halves of the terms cancel now and then, depths are cut, and the norms are what they may be.
     """
-    monkeypatch.setattr("offchain.backends.cpu.products._DEPTH", 5)
+    monkeypatch.setattr("moot.offchain.backends.cpu.products._DEPTH", 5)
     rng = np.random.default_rng(kind)
     m, k, n = 9, (1, 2, 11, 24)[kind], 8
     a, b = make_hostile(rng, (1, m, k)), make_hostile(rng, (1, k, n))

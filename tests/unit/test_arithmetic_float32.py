@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.arithmetic import float32
+from moot.offchain.arithmetic import float32
 
 BINARY32 = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.arithmetic import integers
+from moot.offchain.arithmetic import integers
 
 UNSIGNED: dict[int, Any] = {32: np.uint32, 64: np.uint64}
 SIGNED: dict[int, Any] = {32: np.int32, 64: np.int64}

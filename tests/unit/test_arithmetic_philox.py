@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.arithmetic import float32
-from offchain.arithmetic.philox import Block, philox, uniform_bits
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.philox import Block, philox, uniform_bits
 
 KNOWN_ANSWERS = [
     (

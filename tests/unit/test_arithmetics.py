@@ -7,27 +7,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contracts.compiler import SOURCE_DIR
-from offchain.arithmetic import table
-from offchain.arithmetic.base import Arithmetic, Fold
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu import engines
-from offchain.backends.cpu.engines import Engine
-from offchain.backends.cpu.plans import Plan, plan_node
-from offchain.commitments.tensors import Array
-from offchain.errors import ProgramError
-from offchain.execution.executor import Executor
-from offchain.execution.readable import from_bits, run_step, to_bits
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.programs.decoding import decode_program
-from offchain.programs.encoding import encode_node, encode_program
-from offchain.programs.graph import Kind, Node, Operand, Origin
-from offchain.programs.roots import ProgramTree
-from offchain.programs.semantics import compute_element
-from offchain.verifier.questions import Question
-from offchain.verifier.recompute import compute_operator
+from moot.contracts.compiler import SOURCE_DIR
+from moot.offchain.arithmetic import table
+from moot.offchain.arithmetic.base import Arithmetic, Fold
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu import engines
+from moot.offchain.backends.cpu.engines import Engine
+from moot.offchain.backends.cpu.plans import Plan, plan_node
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import ProgramError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import from_bits, run_step, to_bits
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.programs.decoding import decode_program
+from moot.offchain.programs.encoding import encode_node, encode_program
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin
+from moot.offchain.programs.roots import ProgramTree
+from moot.offchain.programs.semantics import compute_element
+from moot.offchain.verifier.questions import Question
+from moot.offchain.verifier.recompute import compute_operator
 
 
 def _widen(bits: int) -> int:

@@ -10,30 +10,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.logged import LOGGED
-from offchain.backends.cpu import selections
-from offchain.backends.cpu.kernels.largest import find_largest
-from offchain.commitments.tensors import Array
-from offchain.datastore.store import open_store
-from offchain.disputes.job_check import _check_leaves, check_drawn_steps
-from offchain.disputes.session import Setting
-from offchain.disputes.session import make_task as capture_task
-from offchain.disputes.terms import make_terms
-from offchain.errors import WrongComputation
-from offchain.execution.preparation import Preparation
-from offchain.parties.computing import CLAIM, UnwantedJob, compute
-from offchain.parties.policy import Policy
-from offchain.parties.settings import Settings
-from offchain.parties.workshop import Checks
-from offchain.planning.selections import Selection
-from offchain.programs.graph import Program
-from offchain.providers.audit import STEPS_A_DRAW, Audit
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.publication import put_task
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.backends.cpu import selections
+from moot.offchain.backends.cpu.kernels.largest import find_largest
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.job_check import _check_leaves, check_drawn_steps
+from moot.offchain.disputes.session import Setting
+from moot.offchain.disputes.session import make_task as capture_task
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.errors import WrongComputation
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.parties.computing import CLAIM, UnwantedJob, compute
+from moot.offchain.parties.policy import Policy
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.workshop import Checks
+from moot.offchain.planning.selections import Selection
+from moot.offchain.programs.graph import Program
+from moot.offchain.providers.audit import STEPS_A_DRAW, Audit
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.publication import put_task
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from tests.fuzz.rounds import draw_rounds_program
 from tests.sim_helpers import make_task
 
@@ -88,7 +88,7 @@ def test_a_job_whose_run_differs_is_never_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The party says so once, and refuses the job for good: also when it begins anew."""
-    monkeypatch.setattr("offchain.parties.computing.Audit", draw_all)
+    monkeypatch.setattr("moot.offchain.parties.computing.Audit", draw_all)
     task, own, told = make_late_task(), Store(tmp_path / "own"), list[str]()
     job: Any = SimpleNamespace(terms=make_terms(task))
     put_task(open_store(str(tmp_path / "origin")), task)

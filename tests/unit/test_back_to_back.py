@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.backends.cpu import back_to_back as cpu
-from offchain.backends.cpu.back_to_back import BackToBackProducts
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
-from offchain.execution.preparation import Preparation, Ready
-from offchain.execution.readable import run_step
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.recipe import InferenceRecipe
-from offchain.native import buffers
-from offchain.planning import back_to_back as planning
+from moot.offchain.backends.cpu import back_to_back as cpu
+from moot.offchain.backends.cpu.back_to_back import BackToBackProducts
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.preparation import Preparation, Ready
+from moot.offchain.execution.readable import run_step
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.native import buffers
+from moot.offchain.planning import back_to_back as planning
 from tests.fuzz.compare import soil_and_put
 from tests.quick import only
 from tests.unit.test_kernels_scatter import PATTERNS

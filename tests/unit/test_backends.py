@@ -6,17 +6,17 @@ from random import Random
 import numpy as np
 import pytest
 
-from offchain.arithmetic.exact import EXACT
-from offchain.backends import table
-from offchain.backends.port import Backend
-from offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
-from offchain.errors import UsageError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.native import emit
-from offchain.planning.roles import EXPRESSIBLE
-from offchain.programs.graph import Kind
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.backends import table
+from moot.offchain.backends.port import Backend
+from moot.offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
+from moot.offchain.errors import UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.native import emit
+from moot.offchain.planning.roles import EXPRESSIBLE
+from moot.offchain.programs.graph import Kind
 from tests.fuzz.compare import define
 from tests.fuzz.draws import draw_case
 from tests.unit import numpy_backend

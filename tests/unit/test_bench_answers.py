@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from bench.answers import list_answers
-from contracts.model.types import Event, Position
-from contracts.reasons import Ending, Outcome
+from moot.bench.answers import list_answers
+from moot.contracts.model.types import Event, Position
+from moot.contracts.reasons import Ending, Outcome
 
 A, B, C = ("0x" + digit * 40 for digit in "123")
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.arithmetic import bfloat16
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.scalars import get_function
-from offchain.commitments.tensors import compute_tensor_root, encode_elements
+from moot.offchain.arithmetic import bfloat16
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.scalars import get_function
+from moot.offchain.commitments.tensors import compute_tensor_root, encode_elements
 
 F32, BF16 = DType.FLOAT32, DType.BFLOAT16
 ALL = np.arange(1 << 16, dtype=np.uint16)

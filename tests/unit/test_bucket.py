@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offchain.commitments.tensors import SUBTREE_BYTES, Array, commit_tensor
-from offchain.datastore import fetch
-from offchain.datastore.bucket import Bucket
-from offchain.datastore.disk import Disk
-from offchain.datastore.objects import TENSORS, encode_prefix, name_object
-from offchain.datastore.store import open_store
-from offchain.disputes.session import Setting, make_task
-from offchain.disputes.terms import make_terms
-from offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
-from offchain.providers.publication import get_task, put_task
+from moot.offchain.commitments.tensors import SUBTREE_BYTES, Array, commit_tensor
+from moot.offchain.datastore import fetch
+from moot.offchain.datastore.bucket import Bucket
+from moot.offchain.datastore.disk import Disk
+from moot.offchain.datastore.objects import TENSORS, encode_prefix, name_object
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
+from moot.offchain.providers.publication import get_task, put_task
 from tests.store_helpers import Answer, answering, send_head
 
 NEED = "pip install moot[s3-test] brings what speaks S3, without which this is not tried"
@@ -211,7 +211,7 @@ def test_an_address_has_no_password(address: str, tmp_path: Path) -> None:
 def test_commands_say_no_secret(url: str, tmp_path: Path) -> None:
     """Whether they succeed or fail, at the most talkative."""
     open_store(url, tmp_path / "one").put_tensor(ARRAY)
-    moot = [sys.executable, "-c", "from sim.command import main; main()", "store"]
+    moot = [sys.executable, "-c", "from moot.command import main; main()", "store"]
     for root, status in ((ROOT, 0), (bytes(32), 1)):
         words = [*moot, "get", url, root.hex(), str(tmp_path / "copy")]
         done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours

@@ -15,11 +15,11 @@ from torch.optim import swa_utils
 from transformers import BatchEncoding, BertConfig, BertForSequenceClassification
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from offchain.arithmetic.functions import DType
-from offchain.errors import CaptureError, UsageError
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.optimizers.timetables import tabulate
-from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.errors import CaptureError, UsageError
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.optimizers.timetables import tabulate
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.quick import every, only
 
 

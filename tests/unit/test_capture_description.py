@@ -15,14 +15,14 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils import parametrize
 
-from offchain.frontend.capture.description import IndescribableError, describe_recipe
-from offchain.frontend.clipping import ClipNorm
-from offchain.frontend.load import load_recipe
-from offchain.frontend.optimizers import SGD, AdamW, Group, everything
-from offchain.frontend.precision import set_precision
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe, get_batch
-from offchain.frontend.schedules import CosineDecay
-from offchain.programs.catalogue import NAMES
+from moot.offchain.frontend.capture.description import IndescribableError, describe_recipe
+from moot.offchain.frontend.clipping import ClipNorm
+from moot.offchain.frontend.load import load_recipe
+from moot.offchain.frontend.optimizers import SGD, AdamW, Group, everything
+from moot.offchain.frontend.precision import set_precision
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe, get_batch
+from moot.offchain.frontend.schedules import CosineDecay
+from moot.offchain.programs.catalogue import NAMES
 
 
 @dataclass

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from offchain.errors import CaptureError
-from offchain.frontend.capture import capture
-from offchain.frontend.optimizers import SGD, AdamW, Optimizer
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.optimizers import SGD, AdamW, Optimizer
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.quick import every
 
 WIDTH = 4

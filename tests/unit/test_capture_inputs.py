@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from offchain.errors import CaptureError, UsageError
-from offchain.frontend.capture import capture
-from offchain.frontend.recipe import Recipe, TrainingRecipe
-from offchain.text import show, show_error
+from moot.offchain.errors import CaptureError, UsageError
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.text import show, show_error
 
 
 def make_batch(step: int) -> tuple[torch.Tensor, ...]:

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tensors import compute_tensor_root
-from offchain.frontend.capture import Captured, capture, known
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.programs.encoding import encode_program
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tensors import compute_tensor_root
+from moot.offchain.frontend.capture import Captured, capture, known
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.programs.encoding import encode_program
 
 
 class Model(nn.Module):

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from offchain.errors import CaptureError, CaptureFault, MootError
-from offchain.frontend.capture import capture
-from offchain.frontend.capture.faults import tracing
-from offchain.frontend.lowering.table import RULES
-from offchain.frontend.optimizers import AdamW
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.errors import CaptureError, CaptureFault, MootError
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.capture.faults import tracing
+from moot.offchain.frontend.lowering.table import RULES
+from moot.offchain.frontend.optimizers import AdamW
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from tests.leftovers import leaving_nothing
 from tests.quick import only, share
 
@@ -357,7 +357,7 @@ def test_a_fault_of_ours_names_the_users_line(phase: str, monkeypatch: pytest.Mo
     recipe = call(lambda x: x.sin())
     if phase == "decompose":
         table = {torch.ops.aten.sin.default: divmod}  # which has no frame of its own
-        monkeypatch.setattr("offchain.frontend.tracing.get_decompositions", lambda: table)
+        monkeypatch.setattr("moot.offchain.frontend.tracing.get_decompositions", lambda: table)
     if phase == "lower":
         monkeypatch.setitem(RULES, "aten.sin.default", divmod)
     if phase == "update":

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, StepLR
 
-from offchain.errors import MootError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.errors import MootError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.quick import every
 
 LATE = 1000

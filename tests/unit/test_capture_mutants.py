@@ -17,13 +17,13 @@ import pytest
 import torch
 from torch import nn, optim
 
-from offchain.errors import CaptureError
-from offchain.frontend import optimizers as ours
-from offchain.frontend.capture import batches, capture, elsewhere, keeping
-from offchain.frontend.load import load_recipe
-from offchain.frontend.optimizers import base, muon, translation
-from offchain.frontend.optimizers.adam import Moments
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend import optimizers as ours
+from moot.offchain.frontend.capture import batches, capture, elsewhere, keeping
+from moot.offchain.frontend.load import load_recipe
+from moot.offchain.frontend.optimizers import base, muon, translation
+from moot.offchain.frontend.optimizers.adam import Moments
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.quick import every
 from tests.unit import test_capture_inputs as inputs
 from tests.unit import test_capture_rehearsal as again
@@ -296,7 +296,7 @@ def test_a_question_that_is_left_out_is_missed(name: str) -> None:
 FILE = """
 import colorsys, os, sys
 import torch
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.recipe import TrainingRecipe
 {top}
 
 def make(seed):

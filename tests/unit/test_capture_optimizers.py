@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from offchain.errors import CaptureError, UsageError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.optimizers.kept import list_kept
-from offchain.frontend.optimizers.translation import TRANSLATIONS, Translation
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.errors import CaptureError, UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.optimizers.kept import list_kept
+from moot.offchain.frontend.optimizers.translation import TRANSLATIONS, Translation
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.quick import every
 
 STEPS = 6

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from offchain.errors import CaptureError
-from offchain.frontend.capture import capture
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.quick import only
 
 
@@ -222,7 +222,7 @@ def make_margin() -> TrainingRecipe:
 
 def make_checkpointing_library() -> TrainingRecipe:
     """Return a Llama of the transformers library that checkpoints its layers."""
-    from offchain.frontend.examples import build  # noqa: PLC0415 - heavy
+    from moot.offchain.frontend.examples import build  # noqa: PLC0415 - heavy
 
     recipe = build("llama")
     assert isinstance(recipe, TrainingRecipe)

@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from offchain.arithmetic.ordered import ORDERED
-from offchain.errors import CaptureError
-from offchain.frontend.capture import capture
-from offchain.frontend.capture.draft import make_draft, make_start
-from offchain.frontend.capture.noise import ContainedStep, NoisyStep, run_noisily
-from offchain.frontend.capture.rehearsal import SLACK
-from offchain.frontend.decompositions import alignments, table
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.capture.draft import make_draft, make_start
+from moot.offchain.frontend.capture.noise import ContainedStep, NoisyStep, run_noisily
+from moot.offchain.frontend.capture.rehearsal import SLACK
+from moot.offchain.frontend.decompositions import alignments, table
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.quick import only
 
 STATES, STEPS, CLASSES = 6, 10, 20

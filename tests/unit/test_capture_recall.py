@@ -16,16 +16,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-import offchain
-from offchain.arithmetic.exact import EXACT
-from offchain.disputes import session
-from offchain.errors import CaptureError
-from offchain.frontend.capture import capture, captured, recall, surroundings
-from offchain.frontend.capture.captured import Captured
-from offchain.frontend.environment import uncompiled
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.programs.encoding import encode_program
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.disputes import session
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.capture import capture, captured, recall, surroundings
+from moot.offchain.frontend.capture.captured import Captured
+from moot.offchain.frontend.environment import uncompiled
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.programs.encoding import encode_program
 from tests.quick import every
 
 ROOT = str(Path(offchain.__path__[0]).parent)
@@ -384,7 +383,7 @@ PATCH = """
 import sys
 class Finder:
     def find_spec(self, name, path, target=None):
-        if name == "offchain.frontend.capture.captured":
+        if name == "moot.offchain.frontend.capture.captured":
             import torch
             gelu = torch.nn.functional.gelu
             torch.nn.functional.relu = lambda x, inplace=False: gelu(x)

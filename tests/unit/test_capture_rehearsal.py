@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from offchain.arithmetic.ordered import ORDERED
-from offchain.errors import CaptureError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.capture.batches import bind_batch
-from offchain.frontend.capture.draft import make_draft, make_start
-from offchain.frontend.capture.rehearsal import rehearse
-from offchain.frontend.examples import build
-from offchain.frontend.optimizers import SGD, AdamW
-from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe, get_batch
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.errors import CaptureError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.capture.batches import bind_batch
+from moot.offchain.frontend.capture.draft import make_draft, make_start
+from moot.offchain.frontend.capture.rehearsal import rehearse
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.optimizers import SGD, AdamW
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe, get_batch
 
 
 def make_batch(step: int) -> tuple[Tensor, ...]:

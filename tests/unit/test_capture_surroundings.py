@@ -16,14 +16,14 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.ordered import ORDERED
-from offchain.frontend.capture import surroundings
-from offchain.frontend.capture.description import IndescribableError
-from offchain.frontend.capture.recall import find_origin
-from offchain.frontend.capture.surroundings import describe_process, find_stranger
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import TrainingRecipe, get_batch
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.frontend.capture import surroundings
+from moot.offchain.frontend.capture.description import IndescribableError
+from moot.offchain.frontend.capture.recall import find_origin
+from moot.offchain.frontend.capture.surroundings import describe_process, find_stranger
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import TrainingRecipe, get_batch
 
 
 def _hook(*_: object) -> None:
@@ -147,7 +147,7 @@ def _make_module(name: str, **attributes: object) -> ModuleType:
 def test_strangers(tmp_path: Path) -> None:
     """Code of a user's is found by its place, and by that of the program that was started."""
     command = _make_module("__main__", __file__=str(surroundings._COMMAND))
-    ours = {"__main__": command, "torch": torch, "offchain": sys.modules["offchain"], "sys": sys}
+    ours = {"__main__": command, "torch": torch, "moot": sys.modules["moot"], "sys": sys}
     assert find_stranger(ours) is None
     assert find_stranger({**ours, "torch._C._nn": _make_module("torch._C._nn")}) is None
     here = str(tmp_path / "mine.py")
@@ -161,7 +161,7 @@ def test_strangers(tmp_path: Path) -> None:
         "tests": sys.modules["tests"],
         "__main__": _make_module("__main__"),
         "__mp_main__": _make_module("__mp_main__", __file__=here),
-        "offchainer": _make_module("offchainer", __file__=f"{surroundings._ROOT}/offchainer/a.py"),
+        "mooter": _make_module("mooter", __file__=f"{OURS[:-1]}er/a.py"),
     }.items():
         assert find_stranger({**ours, name: module}) == name
     assert find_stranger({**ours, "__main__": pytest}) == "__main__"

@@ -13,26 +13,26 @@ from torch.nn import functional
 
 from docs.operator_ties import NO_CHOICE, TIES, list_operators
 from docs.operators import PAGE
-from offchain.arithmetic.functions import DType, Function
-from offchain.errors import CaptureError
-from offchain.execution.executor import Executor
-from offchain.frontend import tracing
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.capture.draft import OwnError
-from offchain.frontend.capture.noise import NoisyStep
-from offchain.frontend.capture.ties import OPEN, Chooser
-from offchain.frontend.decompositions import resampling
-from offchain.frontend.decompositions.selection import searchsorted
-from offchain.frontend.decompositions.table import (
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.errors import CaptureError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend import tracing
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.capture.draft import OwnError
+from moot.offchain.frontend.capture.noise import NoisyStep
+from moot.offchain.frontend.capture.ties import OPEN, Chooser
+from moot.offchain.frontend.decompositions import resampling
+from moot.offchain.frontend.decompositions.selection import searchsorted
+from moot.offchain.frontend.decompositions.table import (
     COMPOSITIONS,
     DECOMPOSITIONS,
     find_overload,
 )
-from offchain.frontend.lowering.shapes import SHAPES
-from offchain.frontend.lowering.table import RULES, get_decompositions
-from offchain.frontend.lowering.views import View
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from moot.offchain.frontend.lowering.shapes import SHAPES
+from moot.offchain.frontend.lowering.table import RULES, get_decompositions
+from moot.offchain.frontend.lowering.views import View
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.program_helpers import Record
 from tests.quick import every, only, share
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from web3 import Web3
 
-from offchain.chain.codec import Codec
-from offchain.chain.receipts import Address, Event, Log
-from offchain.errors import BadCall, UsageError
+from moot.offchain.chain.codec import Codec
+from moot.offchain.chain.receipts import Address, Event, Log
+from moot.offchain.errors import BadCall, UsageError
 
 POINT = {
     "type": "tuple",

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from offchain import errors
-from offchain.errors import MootError
+from moot.offchain import errors
+from moot.offchain.errors import MootError
 
 
 def find_subclasses(kind: type[MootError]) -> list[type[MootError]]:
-    """Return a class and all below it in offchain.errors."""
+    """Return a class and all below it in moot.offchain.errors."""
     below = [sub for sub in kind.__subclasses__() if sub.__module__ == errors.__name__]
     return [kind, *(found for sub in below for found in find_subclasses(sub))]
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.compiler import Artifact
-from offchain.chain import Contract, Receipt, connect
-from offchain.chain.gas import (
+from moot.contracts.compiler import Artifact
+from moot.offchain.chain import Contract, Receipt, connect
+from moot.offchain.chain.gas import (
     TRANSACTION_GAS,
     GasSplit,
     calculate_floor_gas,

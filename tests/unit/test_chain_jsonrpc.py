@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from eth_tester.exceptions import TransactionFailed
 
-from contracts.compiler import Artifact
-from offchain.chain import Chain, connect
-from offchain.errors import (
+from moot.contracts.compiler import Artifact
+from moot.offchain.chain import Chain, connect
+from moot.offchain.errors import (
     ChainError,
     ChainIdChanged,
     ChainUnavailable,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from web3 import Web3
 
-from contracts.compiler import Artifact
-from offchain.chain import Chain, Event, Receipt, connect
-from offchain.chain.tester import BALANCE_WEI, BLOCK_TIME_S, GAS_PRICE_WEI, GENESIS_TIME_S
-from offchain.errors import BadCall, Reverted, TransactionRefused, UsageError
+from moot.contracts.compiler import Artifact
+from moot.offchain.chain import Chain, Event, Receipt, connect
+from moot.offchain.chain.tester import BALANCE_WEI, BLOCK_TIME_S, GAS_PRICE_WEI, GENESIS_TIME_S
+from moot.offchain.errors import BadCall, Reverted, TransactionRefused, UsageError
 from tests.chain_helpers import NOBODY, ROOT, compile_ledger, deploy_ledger, open_node
 
 
@@ -268,7 +268,7 @@ def test_tester_reverts_to_genesis(artifact: Artifact) -> None:
 def test_import_is_light() -> None:
     """Importing the port imports no chain library, so that the command line starts at once."""
     heavy = {"web3", "eth_tester", "eth", "eth_abi", "requests", "websockets", "vyper"}
-    script = "import sys, offchain.chain, contracts.compiler; print(*sys.modules)"
+    script = "import sys, moot.offchain.chain, moot.contracts.compiler; print(*sys.modules)"
     done = subprocess.run(  # noqa: S603 - the script is the constant above
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

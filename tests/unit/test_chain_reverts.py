@@ -5,7 +5,7 @@ from eth_abi.abi import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.chain.reverts import (
+from moot.offchain.chain.reverts import (
     INVALID_INSTRUCTION,
     NO_REASON,
     OUT_OF_GAS,

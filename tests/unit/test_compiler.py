@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from contracts import compiler
-from contracts.compiler import Artifact, cache_dir, compile_contract
-from offchain.chain import connect
-from offchain.errors import CompileError, UsageError
+from moot.contracts import compiler
+from moot.contracts.compiler import Artifact, cache_dir, compile_contract
+from moot.offchain.chain import connect
+from moot.offchain.errors import CompileError, UsageError
 
 LIMITS = """
 LIMIT: immutable(uint256)
@@ -117,7 +117,7 @@ def test_recalling_does_not_import_vyper(sources: Path) -> None:
     """What is in the cache comes without the compiler's slow import."""
     compile_contract("counter", sources)
     script = (
-        "import sys; from pathlib import Path; from contracts.compiler import compile_contract;"
+        "import sys; from pathlib import Path; from moot.contracts.compiler import compile_contract;"
         "compile_contract('counter', Path(sys.argv[1])); print('vyper' in sys.modules)"
     )
     done = subprocess.run(  # noqa: S603 - the script is the constant above

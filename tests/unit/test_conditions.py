@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contracts.model.types import MAX_BLOCKS, Address, Job, Terms
-from contracts.reasons import LeafMode, Status
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.logged import LOGGED
-from offchain.arithmetic.ordered import ORDERED
-from offchain.disputes.conditions import (
+from moot.contracts.model.types import MAX_BLOCKS, Address, Job, Terms
+from moot.contracts.reasons import LeafMode, Status
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.disputes.conditions import (
     Conditions,
     Finding,
     bound_locked_blocks,
@@ -35,12 +35,12 @@ from offchain.disputes.conditions import (
     get_memory,
     has_problem,
 )
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.programs.cost import compute_least_memory, count_bytes
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
-from offchain.programs.legality import check_program
-from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
-from offchain.providers.rates import estimate_timing
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.programs.cost import compute_least_memory, count_bytes
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.programs.legality import check_program
+from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
+from moot.offchain.providers.rates import estimate_timing
 from tests.sim_helpers import make_task
 
 F32 = DType.FLOAT32

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from offchain.court import record as records
-from offchain.court.record import Record, decode_record, encode_record, read_record
-from offchain.errors import UsageError
-from sim.court.page import make_page
+from moot.offchain.court import record as records
+from moot.offchain.court.record import Record, decode_record, encode_record, read_record
+from moot.offchain.errors import UsageError
+from moot.sim.court.page import make_page
 from tests.court_helpers import make_small_record
 
 

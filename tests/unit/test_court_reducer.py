@@ -7,20 +7,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts.model.checks import name_job, name_match
-from contracts.model.types import Pair, Position, Store
-from contracts.reasons import LeafMode
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import connect
-from offchain.court.books import Books
-from offchain.court.chain_court import ChainCourt
-from offchain.court.entries import Entry, Recorder
-from offchain.court.numbers import LeafCall
-from offchain.court.record import Frame, Match
-from offchain.court.reducer import Reducer
-from sim.paper import Lie
+from moot.contracts.model.checks import name_job, name_match
+from moot.contracts.model.types import Pair, Position, Store
+from moot.contracts.reasons import LeafMode
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.chain import connect
+from moot.offchain.court.books import Books
+from moot.offchain.court.chain_court import ChainCourt
+from moot.offchain.court.entries import Entry, Recorder
+from moot.offchain.court.numbers import LeafCall
+from moot.offchain.court.record import Frame, Match
+from moot.offchain.court.reducer import Reducer
+from moot.sim.paper import Lie
 from tests.court_helpers import (
     CHAIN_ID,
     SCALAR,

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from offchain.chain import Chain, connect
-from offchain.chain.connection import TESTER
-from offchain.court.chain_court import ChainCourt
-from offchain.court.record import Frame
-from offchain.disputes.game import Game
-from offchain.errors import BadCall, UsageError
-from sim.court.follower import MOST_FRAMES, Film, Follower
-from sim.court.server import serve
+from moot.offchain.chain import Chain, connect
+from moot.offchain.chain.connection import TESTER
+from moot.offchain.court.chain_court import ChainCourt
+from moot.offchain.court.record import Frame
+from moot.offchain.disputes.game import Game
+from moot.offchain.errors import BadCall, UsageError
+from moot.sim.court.follower import MOST_FRAMES, Film, Follower
+from moot.sim.court.server import serve
 from tests.chain_helpers import LoopbackNode, compile_ledger, deploy_ledger, open_node
 from tests.court_helpers import SCALAR, SINK, make_small_record, open_chain
 

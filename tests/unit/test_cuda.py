@@ -13,27 +13,27 @@ from random import Random
 import numpy as np
 import pytest
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cuda import contraction, driver, ptx
-from offchain.backends.cuda.backend import Cuda
-from offchain.backends.cuda.driver import Driver
-from offchain.backends.cuda.emulator import Emulator
-from offchain.backends.cuda.hashing import Hasher
-from offchain.backends.cuda.hashing import make_kernel as make_hash
-from offchain.backends.cuda.kernel import Context, Kernel, Loop
-from offchain.backends.cuda.machine import Tensor
-from offchain.backends.cuda.operators import make_kernel, make_scatter
-from offchain.backends.cuda.plans import Single, Tiled, depends_on_named, plan
-from offchain.backends.cuda.tiling import STEP_CYCLES, Tiling, choose_tiling, count_blocks
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import Array, commit_tensor, encode_elements
-from offchain.errors import DeviceError, NotEnoughMemory
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.native.vectors import FLOAT
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cuda import contraction, driver, ptx
+from moot.offchain.backends.cuda.backend import Cuda
+from moot.offchain.backends.cuda.driver import Driver
+from moot.offchain.backends.cuda.emulator import Emulator
+from moot.offchain.backends.cuda.hashing import Hasher
+from moot.offchain.backends.cuda.hashing import make_kernel as make_hash
+from moot.offchain.backends.cuda.kernel import Context, Kernel, Loop
+from moot.offchain.backends.cuda.machine import Tensor
+from moot.offchain.backends.cuda.operators import make_kernel, make_scatter
+from moot.offchain.backends.cuda.plans import Single, Tiled, depends_on_named, plan
+from moot.offchain.backends.cuda.tiling import STEP_CYCLES, Tiling, choose_tiling, count_blocks
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import Array, commit_tensor, encode_elements
+from moot.offchain.errors import DeviceError, NotEnoughMemory
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.native.vectors import FLOAT
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.fuzz.compare import define
 from tests.fuzz.draws import Case, draw_case
 from tests.quick import every, only, share

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offchain.backends.cuda import driver
-from offchain.backends.cuda.backend import Cuda
-from offchain.backends.cuda.driver import Driver
-from offchain.backends.cuda.machine import Tensor
-from offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
+from moot.offchain.backends.cuda import driver
+from moot.offchain.backends.cuda.backend import Cuda
+from moot.offchain.backends.cuda.driver import Driver
+from moot.offchain.backends.cuda.machine import Tensor
+from moot.offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
 
 OUT_OF_MEMORY, LAUNCH_FAILED, INVALID_VALUE = 2, 719, 1
 

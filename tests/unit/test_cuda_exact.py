@@ -9,22 +9,22 @@ from random import Random
 import numpy as np
 import pytest
 
-from offchain.arithmetic.exact import EXACT
-from offchain.backends.cuda import ptx
-from offchain.backends.cuda.emulator import Emulator, Grid, multiply
-from offchain.backends.cuda.exact import finish, folds, plans, products, residues, sums
-from offchain.backends.cuda.exact.finish import Layout
-from offchain.backends.cuda.exact.plans import Multiplied, Summed, plan_sum
-from offchain.backends.cuda.exact.products import Tile, choose_tile
-from offchain.backends.cuda.kernel import INSTRUCTIONS, Kernel, Products
-from offchain.backends.cuda.tiling import find_split
-from offchain.backends.table import get_backend
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.native.vectors import FLOAT
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.backends.cuda import ptx
+from moot.offchain.backends.cuda.emulator import Emulator, Grid, multiply
+from moot.offchain.backends.cuda.exact import finish, folds, plans, products, residues, sums
+from moot.offchain.backends.cuda.exact.finish import Layout
+from moot.offchain.backends.cuda.exact.plans import Multiplied, Summed, plan_sum
+from moot.offchain.backends.cuda.exact.products import Tile, choose_tile
+from moot.offchain.backends.cuda.kernel import INSTRUCTIONS, Kernel, Products
+from moot.offchain.backends.cuda.tiling import find_split
+from moot.offchain.backends.table import get_backend
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.native.vectors import FLOAT
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 from tests.fuzz.draws import draw_case
 from tests.quick import every, only
 from tests.unit.test_arithmetic_exact import make_hostile

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.backends.cuda import exchange
-from offchain.backends.cuda.backend import Cuda
-from offchain.backends.cuda.driver import Driver
-from offchain.backends.cuda.emulator import Emulator
-from offchain.errors import DeviceError, ProgramError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
+from moot.offchain.backends.cuda import exchange
+from moot.offchain.backends.cuda.backend import Cuda
+from moot.offchain.backends.cuda.driver import Driver
+from moot.offchain.backends.cuda.emulator import Emulator
+from moot.offchain.errors import DeviceError, ProgramError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
 from tests.unit.test_cuda import NEEDS_DEVICE
 
 ARRAYS: list[np.ndarray] = [

@@ -15,28 +15,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from offchain.arithmetic.exact import EXACT
-from offchain.backends.cuda import backend, driver
-from offchain.backends.cuda.backend import Cuda
-from offchain.backends.cuda.driver import Driver
-from offchain.backends.cuda.emulator import Grid
-from offchain.backends.cuda.exact import plans
-from offchain.backends.cuda.kernel import Kernel
-from offchain.backends.cuda.sequences import LaunchedSequence
-from offchain.backends.layout import SequenceLayout
-from offchain.commitments.tensors import Array
-from offchain.errors import DeviceError, DeviceLost
-from offchain.execution.executor import Executor
-from offchain.execution.residents import fetch_all
-from offchain.frontend.capture import capture
-from offchain.frontend.capture.captured import Captured
-from offchain.frontend.examples.vision import VisionSize, build_mlp
-from offchain.planning import grouping
-from offchain.programs.graph import Program
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.backends.cuda import backend, driver
+from moot.offchain.backends.cuda.backend import Cuda
+from moot.offchain.backends.cuda.driver import Driver
+from moot.offchain.backends.cuda.emulator import Grid
+from moot.offchain.backends.cuda.exact import plans
+from moot.offchain.backends.cuda.kernel import Kernel
+from moot.offchain.backends.cuda.sequences import LaunchedSequence
+from moot.offchain.backends.layout import SequenceLayout
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import DeviceError, DeviceLost
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.residents import fetch_all
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.capture.captured import Captured
+from moot.offchain.frontend.examples.vision import VisionSize, build_mlp
+from moot.offchain.planning import grouping
+from moot.offchain.programs.graph import Program
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from tests.fuzz.compare import define
 from tests.fuzz.draws import draw_case
 from tests.quick import every

@@ -11,27 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cuda import ptx
-from offchain.backends.cuda.backend import Cuda
-from offchain.backends.cuda.emulator import Emulator
-from offchain.backends.cuda.kernel import Context, Kernel
-from offchain.backends.cuda.machine import Tensor
-from offchain.backends.cuda.regions import plans, rows
-from offchain.backends.cuda.regions.form import Form, Layout, Limits
-from offchain.backends.cuda.regions.plans import FusedRegion, is_fusible, make_kernel
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
-from offchain.execution.preparation import Preparation
-from offchain.execution.readable import run_step
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.planning import assembly, grouping, roles
-from offchain.planning.region import Lanes, Load
-from offchain.planning.roles import Group
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, immediate
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cuda import ptx
+from moot.offchain.backends.cuda.backend import Cuda
+from moot.offchain.backends.cuda.emulator import Emulator
+from moot.offchain.backends.cuda.kernel import Context, Kernel
+from moot.offchain.backends.cuda.machine import Tensor
+from moot.offchain.backends.cuda.regions import plans, rows
+from moot.offchain.backends.cuda.regions.form import Form, Layout, Limits
+from moot.offchain.backends.cuda.regions.plans import FusedRegion, is_fusible, make_kernel
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.execution.readable import run_step
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.planning import assembly, grouping, roles
+from moot.offchain.planning.region import Lanes, Load
+from moot.offchain.planning.roles import Group
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, immediate
 from tests.fuzz.compare import define
 from tests.fuzz.draws import draw_case
 from tests.property.test_fused_regions import Matrix, draw_state, matrices, read

@@ -18,21 +18,21 @@ import fsspec
 import numpy as np
 import pytest
 
-from offchain.commitments.tensors import SUBTREE_BYTES, Array, commit_tensor
-from offchain.datastore import fetch
-from offchain.datastore.disk import Disk
-from offchain.datastore.objects import TENSORS, encode_prefix, name_object
-from offchain.datastore.store import DataStore, open_store
-from offchain.datastore.web import Web
-from offchain.disputes.session import Setting, make_task
-from offchain.disputes.terms import make_terms
-from offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
-from offchain.programs.graph import DType, Slot
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.publication import get_task, put_task
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.offchain.commitments.tensors import SUBTREE_BYTES, Array, commit_tensor
+from moot.offchain.datastore import fetch
+from moot.offchain.datastore.disk import Disk
+from moot.offchain.datastore.objects import TENSORS, encode_prefix, name_object
+from moot.offchain.datastore.store import DataStore, open_store
+from moot.offchain.datastore.web import Web
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
+from moot.offchain.programs.graph import DType, Slot
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.publication import get_task, put_task
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from tests.end_to_end.command import moot
 from tests.quick import only
 from tests.store_helpers import Answer, answering, send_head, serving
@@ -352,7 +352,7 @@ def test_a_damaged_partial_file_is_not_believed(
 
 KILLED = """
 import sys
-from offchain.datastore.store import open_store
+from moot.offchain.datastore.store import open_store
 open_store(sys.argv[1], sys.argv[2]).fetch_tensors([bytes.fromhex(sys.argv[3])])
 """
 
@@ -577,7 +577,7 @@ def test_the_command_serves_until_it_is_terminated(origin: DataStore, tmp_path: 
     command = [
         sys.executable,
         "-c",
-        "from sim.command import main; main()",
+        "from moot.command import main; main()",
         "store",
         "serve",
         str(origin.disk.path),
@@ -632,13 +632,13 @@ def test_the_list_of_a_server_is_bounded() -> None:
 
 STRANGER = """
 import sys
-from contracts.model.types import Terms
-from contracts.reasons import LeafMode
-from offchain.datastore.store import open_store
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.publication import get_task
-from offchain.providers.run import Run
-from offchain.providers.store import Store
+from moot.contracts.model.types import Terms
+from moot.contracts.reasons import LeafMode
+from moot.offchain.datastore.store import open_store
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.publication import get_task
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
 terms = eval(sys.argv[3])
 task = get_task(open_store(sys.argv[1], sys.argv[2] + "/cache"), terms)
 run = Run(task, Behaviour(), Store(sys.argv[2] + "/own"))
@@ -734,8 +734,8 @@ MEMORY = """
 import sys, re
 from pathlib import Path
 import numpy as np
-from offchain.commitments.tensors import hash_bytes
-from offchain.datastore.store import open_store
+from moot.offchain.commitments.tensors import hash_bytes
+from moot.offchain.datastore.store import open_store
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 hash_bytes(np.zeros(1 << 18, np.uint8))

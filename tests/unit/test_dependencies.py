@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.imports import list_imports
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("bench", "contracts", "offchain", "sim")
+PACKAGES = ("bench", "contracts", "moot/command", "offchain", "sim")
 
 
 def normalise(name: str) -> str:
@@ -23,7 +23,7 @@ def imported() -> dict[str, str]:
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         names = {name.partition(".")[0] for name in list_imports(path)}
         found |= dict.fromkeys(names, str(path.relative_to(ROOT)))
-    ours = {*PACKAGES, *sys.stdlib_module_names}
+    ours = {"moot", *sys.stdlib_module_names}
     return {name: path for name, path in found.items() if name not in ours}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offchain.chain.devnode.server import DevNode, Local
+from moot.offchain.chain.devnode.server import DevNode, Local
 from tests.parties.lies import FORMS, encode, list_places
 from tests.quick import share
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offchain.datastore import direct
-from offchain.providers.store import Store
+from moot.offchain.datastore import direct
+from moot.offchain.providers.store import Store
 
 
 @pytest.fixture

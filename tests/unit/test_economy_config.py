@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.errors import UsageError
-from sim.economy.config import (
+from moot.offchain.errors import UsageError
+from moot.sim.economy.config import (
     Config,
     load_config,
     parse_config,
@@ -17,7 +17,7 @@ from sim.economy.config import (
     replace_keys,
     show_config,
 )
-from sim.economy.strategies.table import make_strategy
+from moot.sim.economy.strategies.table import make_strategy
 from tests.economy_helpers import make_config, make_group, play
 
 KEYS = [

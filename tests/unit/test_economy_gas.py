@@ -2,11 +2,11 @@
 
 import pytest
 
-from sim.economy.config import Program
-from sim.economy.courtroom import Courtroom
-from sim.economy.gas_tables import PROGRAMS, find_shipped
+from moot.sim.economy.config import Program
+from moot.sim.economy.courtroom import Courtroom
+from moot.sim.economy.gas_tables import PROGRAMS, find_shipped
 
-STALE = "measured for other contracts: run `python -m sim.economy.gas_tables`"
+STALE = "measured for other contracts: run `python -m moot.sim.economy.gas_tables`"
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -11,15 +11,15 @@ from typing import Any, NoReturn
 
 import pytest
 
-from offchain.errors import UsageError
-from sim.economy import limit
-from sim.economy.facts import Job, News, Own
-from sim.economy.guard import DECLINES, Guard
-from sim.economy.limit import Faulted, ask
-from sim.economy.plugins import forget_files
-from sim.economy.population import MOST_SILENCES
-from sim.economy.strategies.base import Strategy
-from sim.economy.streams import Stream
+from moot.offchain.errors import UsageError
+from moot.sim.economy import limit
+from moot.sim.economy.facts import Job, News, Own
+from moot.sim.economy.guard import DECLINES, Guard
+from moot.sim.economy.limit import Faulted, ask
+from moot.sim.economy.plugins import forget_files
+from moot.sim.economy.population import MOST_SILENCES
+from moot.sim.economy.strategies.base import Strategy
+from moot.sim.economy.streams import Stream
 from tests.economy_helpers import make_config, make_group, play
 
 JOB = Job(0, 5, 10**9, 10**8, 10**9, 10**6, 0.1, 10**7, 0, 0)
@@ -28,7 +28,7 @@ NEWS = News(0, 9, "honest", False, False, False, "right", 5, False, 0)
 
 HEAD = """
 from dataclasses import dataclass, field
-from sim.economy.strategies.base import Strategy
+from moot.sim.economy.strategies.base import Strategy
 
 @dataclass
 class Mine(Strategy):

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from sim.economy import deals
-from sim.economy.cases import Case, Lineup, Seat
-from sim.economy.config import Chain
-from sim.economy.deals import Deal
-from sim.economy.ledger import BrokenLedgerError, Ledger
-from sim.economy.population import Population
-from sim.economy.prices import Prices
+from moot.sim.economy import deals
+from moot.sim.economy.cases import Case, Lineup, Seat
+from moot.sim.economy.config import Chain
+from moot.sim.economy.deals import Deal
+from moot.sim.economy.ledger import BrokenLedgerError, Ledger
+from moot.sim.economy.population import Population
+from moot.sim.economy.prices import Prices
 from tests.economy_helpers import DrawnCourt, make_config, make_group, play
 
 ALWAYS = {"name": "constant", "rate": 1.0}
@@ -25,7 +25,7 @@ HALF = {"name": "constant", "rate": 0.5}
 
 NOISY = """
 from dataclasses import dataclass
-from sim.economy.strategies.base import Strategy
+from moot.sim.economy.strategies.base import Strategy
 
 @dataclass
 class Mine(Strategy):

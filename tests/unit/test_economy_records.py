@@ -9,10 +9,10 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from offchain.errors import CannotWrite
-from sim.economy import records
-from sim.economy.records import Tables, join_tables
-from sim.economy.schema import EVENTS, TABLES
+from moot.offchain.errors import CannotWrite
+from moot.sim.economy import records
+from moot.sim.economy.records import Tables, join_tables
+from moot.sim.economy.schema import EVENTS, TABLES
 
 CHUNK = 64
 """Rows of a chunk in these tests."""

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from offchain.errors import UsageError
-from sim.economy import limit
-from sim.economy.mechanisms.table import MECHANISMS, make_mechanism
-from sim.economy.strategies.table import make_strategy
+from moot.offchain.errors import UsageError
+from moot.sim.economy import limit
+from moot.sim.economy.mechanisms.table import MECHANISMS, make_mechanism
+from moot.sim.economy.strategies.table import make_strategy
 from tests.economy_helpers import make_config, play
 
 HEAD = """
 from dataclasses import dataclass
-from sim.economy.mechanisms.base import Audit, Sold
+from moot.sim.economy.mechanisms.base import Audit, Sold
 
 @dataclass(frozen=True)
 class Mine{base}:

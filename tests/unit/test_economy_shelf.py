@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.economy.shelf import Shelf
+from moot.sim.economy.shelf import Shelf
 from tests.economy_helpers import DrawnCourt
 
 LINEUP = ("honest", "sybil")

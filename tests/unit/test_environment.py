@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from offchain.arithmetic.environment import (
+from moot.offchain.arithmetic.environment import (
     is_standard,
     require_rounding,
     rounds_to_nearest,
     standard_environment,
 )
-from offchain.errors import UnsuitableEnvironment
+from moot.offchain.errors import UnsuitableEnvironment
 from tests.reproducibility.settings import (
     IS_X86,
     SETTINGS,

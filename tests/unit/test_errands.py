@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.model.types import Address, Job
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.parties.settings import Settings
-from offchain.parties.workshop import MOST_DEATHS, Checks, Errand, plan_errand
+from moot.contracts.model.types import Address, Job
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.workshop import MOST_DEATHS, Checks, Errand, plan_errand
 from tests.sim_helpers import make_task
 
 OPENED, STEPS, OPERATORS = 100, 5, 4

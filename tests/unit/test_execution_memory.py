@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu import memory
-from offchain.backends.cpu.memory import check_memory
-from offchain.commitments.tensors import Array
-from offchain.errors import NotEnoughMemory
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.examples import build
-from offchain.native import buffers
-from offchain.planning.keeping import choose_kept
-from offchain.planning.memory import estimate_peak, list_live_bytes
-from offchain.planning.order import find_last_reads, reorder
-from offchain.planning.schedule import schedule
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu import memory
+from moot.offchain.backends.cpu.memory import check_memory
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import NotEnoughMemory
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.native import buffers
+from moot.offchain.planning.keeping import choose_kept
+from moot.offchain.planning.memory import estimate_peak, list_live_bytes
+from moot.offchain.planning.order import find_last_reads, reorder
+from moot.offchain.planning.schedule import schedule
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 
 SIZE = 8
 BYTES = 4 * SIZE

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.errors import UsageError
-from sim.experiments.values import MOST_VALUES, parse_values, parse_varied
+from moot.offchain.errors import UsageError
+from moot.sim.experiments.values import MOST_VALUES, parse_values, parse_varied
 
 
 def write(thousandths: int) -> str:

@@ -9,23 +9,23 @@ import pytest
 import torch
 from torch import Tensor, linalg, nn
 
-from offchain.errors import CaptureError
-from offchain.frontend import tracing
-from offchain.frontend.capture import capture
-from offchain.frontend.decompositions import exponentials, rotations
-from offchain.frontend.decompositions.exponentials import SHORT, SQUARINGS, matrix_exp
-from offchain.frontend.decompositions.pivots import lu_factor, lu_unpack
-from offchain.frontend.decompositions.reflections import (
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend import tracing
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.decompositions import exponentials, rotations
+from moot.offchain.frontend.decompositions.exponentials import SHORT, SQUARINGS, matrix_exp
+from moot.offchain.frontend.decompositions.pivots import lu_factor, lu_unpack
+from moot.offchain.frontend.decompositions.reflections import (
     geqrf,
     householder_product,
     qr,
     solve_least_squares,
 )
-from offchain.frontend.decompositions.rotations import eigh, find_signs, svd
-from offchain.frontend.decompositions.table import find_overload
-from offchain.frontend.lowering.table import get_decompositions
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.decompositions.rotations import eigh, find_signs, svd
+from moot.offchain.frontend.decompositions.table import find_overload
+from moot.offchain.frontend.lowering.table import get_decompositions
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.quick import every
 
 EPSILON = 2.0**-23

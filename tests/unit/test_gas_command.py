@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sim.command.gas import SNAPSHOT, gas
-from sim.gas.snapshot import NAME, read
+from moot.command.gas import SNAPSHOT, gas
+from moot.sim.gas.snapshot import NAME, read
 
 CHEAP = ("--scenario", "ending-clock")
 

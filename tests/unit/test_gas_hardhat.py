@@ -1,11 +1,11 @@
 """The file for tools that read Hardhat's gas statistics."""
 
-from offchain.chain import Address, Receipt
-from offchain.disputes.game import Played
-from sim.gas.hardhat import make_stats
-from sim.gas.play import Measured
-from sim.gas.scenarios import ARITIES, REFERENCE
-from sim.gas.variants import Deployment
+from moot.offchain.chain import Address, Receipt
+from moot.offchain.disputes.game import Played
+from moot.sim.gas.hardhat import make_stats
+from moot.sim.gas.play import Measured
+from moot.sim.gas.scenarios import ARITIES, REFERENCE
+from moot.sim.gas.variants import Deployment
 
 CONTRACTS = (Deployment("referee", 5_000_000, 24_000), Deployment("leaf", 4_000_000, 20_000))
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offchain.chain.receipts import GAS_LIMIT, Address, Transaction
-from offchain.disputes.crowds import BLOCK_GAS_SHARE, count_calls
-from offchain.disputes.gas import (
+from moot.offchain.chain.receipts import GAS_LIMIT, Address, Transaction
+from moot.offchain.disputes.crowds import BLOCK_GAS_SHARE, count_calls
+from moot.offchain.disputes.gas import (
     END_GAS,
     MATCH_GAS,
     MEASURED_BYTES,
@@ -22,7 +22,7 @@ from offchain.disputes.gas import (
     calculate_gas_limit,
     offer_gas,
 )
-from sim.gas.snapshot import NAME, Line, read
+from moot.sim.gas.snapshot import NAME, Line, read
 
 SNAPSHOT = Path(__file__).parents[2] / NAME
 REFUNDED = 5

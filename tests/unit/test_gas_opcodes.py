@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from eth.vm.forks.prague.computation import PragueComputation
 
-from contracts.compiler import compile_contract
-from offchain.chain import Chain, Contract, Receipt, tester
-from offchain.chain.tracer import PRECOMPILE, TracedTester
-from offchain.errors import Reverted
-from sim.gas.opcodes import CLASSES, LINES, break_down
+from moot.contracts.compiler import compile_contract
+from moot.offchain.chain import Chain, Contract, Receipt, tester
+from moot.offchain.chain.tracer import PRECOMPILE, TracedTester
+from moot.offchain.errors import Reverted
+from moot.sim.gas.opcodes import CLASSES, LINES, break_down
 
 SOURCE = """
 # pragma version 0.4.3

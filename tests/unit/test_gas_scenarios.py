@@ -6,20 +6,20 @@ from statistics import fmean
 
 import pytest
 
-from contracts.model.types import Facts
-from contracts.model.words import announce
-from contracts.reasons import Ending, Outcome, Status
-from offchain.chain.receipts import GAS_LIMIT
-from offchain.commitments import tree
-from offchain.errors import CompileError, UsageError
-from sim.gas.functions import FUNCTIONS, VECTORS, draw_operands
-from sim.gas.play import Measured, Stage
-from sim.gas.report import make_object
-from sim.gas.results import ALL_FUNCTIONS, NAMES, check_names, measure
-from sim.gas.rows import Spread
-from sim.gas.scenarios import ARITIES, PROGRAMS, REFERENCE, SCENARIOS, SPACES, place_lie
-from sim.gas.snapshot import NAME, Line, compare, make_lines, read, select
-from sim.gas.variants import ARITY_LOG2, agreeing, change_arity
+from moot.contracts.model.types import Facts
+from moot.contracts.model.words import announce
+from moot.contracts.reasons import Ending, Outcome, Status
+from moot.offchain.chain.receipts import GAS_LIMIT
+from moot.offchain.commitments import tree
+from moot.offchain.errors import CompileError, UsageError
+from moot.sim.gas.functions import FUNCTIONS, VECTORS, draw_operands
+from moot.sim.gas.play import Measured, Stage
+from moot.sim.gas.report import make_object
+from moot.sim.gas.results import ALL_FUNCTIONS, NAMES, check_names, measure
+from moot.sim.gas.rows import Spread
+from moot.sim.gas.scenarios import ARITIES, PROGRAMS, REFERENCE, SCENARIOS, SPACES, place_lie
+from moot.sim.gas.snapshot import NAME, Line, compare, make_lines, read, select
+from moot.sim.gas.variants import ARITY_LOG2, agreeing, change_arity
 from tests.quick import every
 
 SNAPSHOT = Path(__file__).parents[2] / NAME

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.errors import UsageError
-from sim.gas.snapshot import Line, compare, read, replace, select, write
+from moot.offchain.errors import UsageError
+from moot.sim.gas.snapshot import Line, compare, read, replace, select, write
 
 words = st.text("abcdefghijklmnopqrstuvwxyz-_.^0123456789", min_size=1, max_size=12)
 counts = st.integers(0, 1 << 40)

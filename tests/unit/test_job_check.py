@@ -10,26 +10,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts.deployment import deploy_referee
-from contracts.model.types import Terms
-from contracts.reasons import LeafMode
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.ordered import ORDERED
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.chain import Chain, Contract, connect
-from offchain.datastore.store import open_store
-from offchain.disputes import job_check, referee_code
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls, count_censored
-from offchain.disputes.job_check import Agreement, bound_answer, check_job
-from offchain.disputes.session import Setting, make_task
-from offchain.disputes.terms import make_terms
-from offchain.programs.decoding import decode_program
-from offchain.programs.encoding import encode_program
-from offchain.providers.publication import put_task
-from offchain.providers.rates import estimate_timing
-from offchain.providers.task import Task
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model.types import Terms
+from moot.contracts.reasons import LeafMode
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.chain import Chain, Contract, connect
+from moot.offchain.datastore.store import open_store
+from moot.offchain.disputes import job_check, referee_code
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.crowds import Pace, calculate_least_clock, count_calls, count_censored
+from moot.offchain.disputes.job_check import Agreement, bound_answer, check_job
+from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.programs.decoding import decode_program
+from moot.offchain.programs.encoding import encode_program
+from moot.offchain.providers.publication import put_task
+from moot.offchain.providers.rates import estimate_timing
+from moot.offchain.providers.task import Task
 from tests.chain_helpers import LoopbackNode, open_node
 from tests.end_to_end.command import moot
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from eth_tester.exceptions import TransactionFailed
 
-from contracts.deployment import bind_referee, deploy_referee
-from contracts.model.types import Event
-from offchain.chain import Chain, connect
-from offchain.chain.connection import TESTER
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game
-from sim.paper import Lie, Size, seat
+from moot.contracts.deployment import bind_referee, deploy_referee
+from moot.contracts.model.types import Event
+from moot.offchain.chain import Chain, connect
+from moot.offchain.chain.connection import TESTER
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import Game
+from moot.sim.paper import Lie, Size, seat
 from tests.chain_helpers import LoopbackNode, open_node
 
 SIZE = Size(checkpoints=4, operators=8, rows=8, columns=16, terms=16)

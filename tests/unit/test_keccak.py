@@ -11,7 +11,7 @@ from Crypto.Hash import keccak as pycryptodome
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offchain.commitments.keccak import (
+from moot.offchain.commitments.keccak import (
     Leaves,
     hash_chunks,
     hash_pairs,
@@ -19,11 +19,11 @@ from offchain.commitments.keccak import (
     hash_up,
     keccak256,
 )
-from offchain.commitments.keccak_blocks import BLOCK_CHUNKS, SUBTREE_LEVELS
-from offchain.commitments.keccak_lanes import Bytes, keccak256_reference
-from offchain.commitments.tags import CHUNK_BYTES
-from offchain.commitments.tensors import TensorTree, compute_tensor_root
-from offchain.native.threads import get_threads, set_threads
+from moot.offchain.commitments.keccak_blocks import BLOCK_CHUNKS, SUBTREE_LEVELS
+from moot.offchain.commitments.keccak_lanes import Bytes, keccak256_reference
+from moot.offchain.commitments.tags import CHUNK_BYTES
+from moot.offchain.commitments.tensors import TensorTree, compute_tensor_root
+from moot.offchain.native.threads import get_threads, set_threads
 from tests.quick import share
 
 TAGS = st.integers(0, 255)

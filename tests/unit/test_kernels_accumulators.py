@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from offchain.arithmetic import evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
-from offchain.native import emit, native, vectors
-from offchain.native.vectors import FLOAT, WORD
+from moot.offchain.arithmetic import evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.kernels.fused.accumulators import Accumulator
+from moot.offchain.native import emit, native, vectors
+from moot.offchain.native.vectors import FLOAT, WORD
 
 _MAGNITUDES = (0, 1, 0x3F800000, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FC00000, 0x7FFFFFFF)
 _BITS = [sign | size for sign in (0, 1 << 31) for size in _MAGNITUDES]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.native import buffers
-from offchain.native.address_space import PAGE_BYTES, AddressSpace
-from offchain.native.buffers import get_address
-from offchain.native.scratch import get_scratch
+from moot.offchain.native import buffers
+from moot.offchain.native.address_space import PAGE_BYTES, AddressSpace
+from moot.offchain.native.buffers import get_address
+from moot.offchain.native.scratch import get_scratch
 
 LARGE = (1 << 10, 1 << 8)
 
@@ -183,7 +183,7 @@ def test_a_system_that_reserves_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 _LIMITED = """
 import resource
-from offchain.native import buffers
+from moot.offchain.native import buffers
 
 array = buffers.zeros((1 << 20,), "uint8")
 with open("/proc/self/status") as status:

@@ -17,19 +17,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.backends.cpu import kernels
-from offchain.backends.cpu.kernels import reduce
-from offchain.backends.cpu.kernels.contraction import blocks
-from offchain.errors import UnsupportedMachine, UsageError
-from offchain.native import compiled
-from offchain.native.machine import (
+from moot.offchain.backends.cpu import kernels
+from moot.offchain.backends.cpu.kernels import reduce
+from moot.offchain.backends.cpu.kernels.contraction import blocks
+from moot.offchain.errors import UnsupportedMachine, UsageError
+from moot.offchain.native import compiled
+from moot.offchain.native.machine import (
     WIDTH_VARIABLE,
     WIDTHS_BITS,
     compute_width_bits,
     get_features,
     narrow_features,
 )
-from offchain.native.threads import (
+from moot.offchain.native.threads import (
     MAX_THREADS,
     get_threads,
     set_threads,
@@ -38,7 +38,7 @@ from offchain.native.threads import (
 
 SOURCE = """
 from numba.core import types
-from offchain.native.compiled import kernel, subroutine, reads, writes
+from moot.offchain.native.compiled import kernel, subroutine, reads, writes
 
 @subroutine
 def double(x):
@@ -73,10 +73,10 @@ ROOT = str(Path(__file__).parents[2])
 DIGEST_OF_EVERYTHING = """
 import hashlib
 import numpy as np
-from offchain.arithmetic.functions import Function
-from offchain.commitments.keccak import hash_chunks
-from offchain.backends.cpu.kernels import elementary, philox, reduce, scatter
-from offchain.backends.cpu.kernels.contraction import gemm
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.commitments.keccak import hash_chunks
+from moot.offchain.backends.cpu.kernels import elementary, philox, reduce, scatter
+from moot.offchain.backends.cpu.kernels.contraction import gemm
 
 x = philox.uniform(1, 2, 3, 6000) * 8 - 4
 a, b = x[:3000].reshape(1, 60, 50), x[3000:].reshape(1, 50, 60)

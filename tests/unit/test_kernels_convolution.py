@@ -17,27 +17,32 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.functions import DType
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu import contractions, convolution_plans, convolutions, line_convolutions
-from offchain.backends.cpu.contractions import Contraction
-from offchain.backends.cpu.convolution_items import Work, choose_items
-from offchain.backends.cpu.convolution_plans import plan_convolution
-from offchain.backends.cpu.convolutions import Convolution
-from offchain.backends.cpu.kernels.contraction.tile import COLUMNS
-from offchain.backends.cpu.line_convolutions import LineConvolution
-from offchain.backends.cpu.sequences import CalledSequence
-from offchain.backends.cpu.sliding import find_sliding
-from offchain.backends.port import Step
-from offchain.commitments.tensors import encode_elements
-from offchain.execution.readable import to_bits
-from offchain.frontend.lowering.builder import Builder, Meta
-from offchain.frontend.lowering.convolutions import convolution, convolution_backward
-from offchain.native.machine import WIDTH_VARIABLE, WIDTHS_BITS
-from offchain.native.threads import get_threads, set_threads
-from offchain.native.vectors import LANES
-from offchain.programs.graph import Kind, Node, Operand, Origin, Slot
-from offchain.programs.semantics import compute_element
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu import (
+    contractions,
+    convolution_plans,
+    convolutions,
+    line_convolutions,
+)
+from moot.offchain.backends.cpu.contractions import Contraction
+from moot.offchain.backends.cpu.convolution_items import Work, choose_items
+from moot.offchain.backends.cpu.convolution_plans import plan_convolution
+from moot.offchain.backends.cpu.convolutions import Convolution
+from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS
+from moot.offchain.backends.cpu.line_convolutions import LineConvolution
+from moot.offchain.backends.cpu.sequences import CalledSequence
+from moot.offchain.backends.cpu.sliding import find_sliding
+from moot.offchain.backends.port import Step
+from moot.offchain.commitments.tensors import encode_elements
+from moot.offchain.execution.readable import to_bits
+from moot.offchain.frontend.lowering.builder import Builder, Meta
+from moot.offchain.frontend.lowering.convolutions import convolution, convolution_backward
+from moot.offchain.native.machine import WIDTH_VARIABLE, WIDTHS_BITS
+from moot.offchain.native.threads import get_threads, set_threads
+from moot.offchain.native.vectors import LANES
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Slot
+from moot.offchain.programs.semantics import compute_element
 from tests.quick import every, share
 
 Floats = npt.NDArray[np.float32]

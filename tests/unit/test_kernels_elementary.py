@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.kernels import elementary
-from offchain.backends.cpu.kernels.elementary import apply
-from offchain.native import vectors
-from offchain.native.compiled import emitted
-from offchain.native.threads import get_threads, set_threads
-from offchain.native.transcendental import power, registers
-from offchain.native.transcendental.functions import FUNCTIONS
-from offchain.native.transcendental.lanes import Lanes
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.kernels import elementary
+from moot.offchain.backends.cpu.kernels.elementary import apply
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted
+from moot.offchain.native.threads import get_threads, set_threads
+from moot.offchain.native.transcendental import power, registers
+from moot.offchain.native.transcendental.functions import FUNCTIONS
+from moot.offchain.native.transcendental.lanes import Lanes
 from tests.sweeps.oracle import round_exactly
 
 Doubles = npt.NDArray[np.float64]

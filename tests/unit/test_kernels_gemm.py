@@ -11,13 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.float32 import fma
-from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.backends.cpu.kernels.contraction import gemm as gemm_module
-from offchain.backends.cpu.kernels.contraction import strips, thin, wide
-from offchain.backends.cpu.kernels.contraction.gemm import fold_partials, gemm
-from offchain.native.threads import get_threads, set_threads
-from offchain.native.vectors import LANES
+from moot.offchain.arithmetic.float32 import fma
+from moot.offchain.arithmetic.functions import CANONICAL_NAN
+from moot.offchain.backends.cpu.kernels.contraction import gemm as gemm_module
+from moot.offchain.backends.cpu.kernels.contraction import strips, thin, wide
+from moot.offchain.backends.cpu.kernels.contraction.gemm import fold_partials, gemm
+from moot.offchain.native.threads import get_threads, set_threads
+from moot.offchain.native.vectors import LANES
 
 Floats = npt.NDArray[np.float32]
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu import indexed, scatters
-from offchain.backends.cpu.gathers import Gather, LocatedGather, plan_gather
-from offchain.backends.cpu.scatters import DenseScatter, IndexedScatter, plan_scatter
-from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
-from offchain.native.threads import get_threads, set_threads
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu import indexed, scatters
+from moot.offchain.backends.cpu.gathers import Gather, LocatedGather, plan_gather
+from moot.offchain.backends.cpu.scatters import DenseScatter, IndexedScatter, plan_scatter
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
+from moot.offchain.native.threads import get_threads, set_threads
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.quick import share
 from tests.unit.test_kernels_scatter import draw_bits
 

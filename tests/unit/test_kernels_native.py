@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from llvmlite import ir
 
-from offchain.native import native
+from moot.offchain.native import native
 
 WORD = ir.IntType(64)
 
@@ -100,7 +100,7 @@ def test_a_cache_that_cannot_be_written_costs_nothing(
 
 _FAR = """
 import ctypes
-from offchain.native import native
+from moot.offchain.native import native
 
 TEXT = (
     "@c = private unnamed_addr constant [3 x double] [double 1.5, double 2.5, double 3.5]\\n"

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.philox import uniform_bits
-from offchain.backends.cpu.kernels.philox import _fill, uniform
-from offchain.native.threads import get_threads, set_threads
+from moot.offchain.arithmetic.philox import uniform_bits
+from moot.offchain.backends.cpu.kernels.philox import _fill, uniform
+from moot.offchain.native.threads import get_threads, set_threads
 
 WORDS = st.integers(0, 2**32 - 1)
 

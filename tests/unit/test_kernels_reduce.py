@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic import float32
-from offchain.backends.cpu.kernels.reduce import argmax, argmin, fold
-from offchain.native.threads import get_threads, set_threads
+from moot.offchain.arithmetic import float32
+from moot.offchain.backends.cpu.kernels.reduce import argmax, argmin, fold
+from moot.offchain.native.threads import get_threads, set_threads
 from tests.quick import share
 
 Floats = npt.NDArray[np.float32]

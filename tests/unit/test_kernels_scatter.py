@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic import float32
-from offchain.backends.cpu.kernels.scatter import scatter_add_rows, scatter_assign_flat
-from offchain.native.threads import get_threads, set_threads
+from moot.offchain.arithmetic import float32
+from moot.offchain.backends.cpu.kernels.scatter import scatter_add_rows, scatter_assign_flat
+from moot.offchain.native.threads import get_threads, set_threads
 
 PATTERNS = np.array(
     [0, 0x80000000, 1, 0x3F800000, 0xBF800001, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0xFFC12345],

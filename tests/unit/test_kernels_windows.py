@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu import windows
-from offchain.backends.cpu.folds import Reduction
-from offchain.backends.cpu.plans import plan_node
-from offchain.backends.cpu.windows import WindowReduction
-from offchain.commitments.tensors import NUMPY_TYPES, encode_elements
-from offchain.native.threads import get_threads, set_threads
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu import windows
+from moot.offchain.backends.cpu.folds import Reduction
+from moot.offchain.backends.cpu.plans import plan_node
+from moot.offchain.backends.cpu.windows import WindowReduction
+from moot.offchain.commitments.tensors import NUMPY_TYPES, encode_elements
+from moot.offchain.native.threads import get_threads, set_threads
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.quick import share
 from tests.unit.test_kernels_scatter import draw_bits
 

@@ -12,44 +12,44 @@ from tests.quick import only
 ROOT = Path(__file__).parents[2]
 
 LAYERS = (
-    "offchain.errors",
-    "offchain.text",
-    "offchain.files",
-    "offchain.children",
-    "offchain.bounded_json",
-    "offchain.bounded_http",
-    "offchain.cache",
-    "offchain.arithmetic",
-    "offchain.native",
-    "offchain.commitments",
-    "offchain.programs",
-    "offchain.datastore",
-    "contracts",
-    "offchain.chain",
-    "offchain.planning",
-    "offchain.backends",
-    "offchain.backends.cpu",
-    "offchain.backends.cuda",
-    "offchain.backends.table",
-    "offchain.execution",
-    "offchain.frontend",
-    "offchain.frontend.capture",
-    "offchain.frontend.generation",
-    "offchain.parallel",
-    "offchain.replication",
-    "offchain.verifier",
-    "offchain.providers",
-    "offchain.disputes",
-    "offchain.parties",
-    "offchain.court",
-    "bench",
-    "sim",
-    "sim.economy",
-    "sim.experiments",
-    "sim.analysis",
-    "sim.report",
-    "sim.court",
-    "sim.command",
+    "moot.offchain.errors",
+    "moot.offchain.text",
+    "moot.offchain.files",
+    "moot.offchain.children",
+    "moot.offchain.bounded_json",
+    "moot.offchain.bounded_http",
+    "moot.offchain.cache",
+    "moot.offchain.arithmetic",
+    "moot.offchain.native",
+    "moot.offchain.commitments",
+    "moot.offchain.programs",
+    "moot.offchain.datastore",
+    "moot.contracts",
+    "moot.offchain.chain",
+    "moot.offchain.planning",
+    "moot.offchain.backends",
+    "moot.offchain.backends.cpu",
+    "moot.offchain.backends.cuda",
+    "moot.offchain.backends.table",
+    "moot.offchain.execution",
+    "moot.offchain.frontend",
+    "moot.offchain.frontend.capture",
+    "moot.offchain.frontend.generation",
+    "moot.offchain.parallel",
+    "moot.offchain.replication",
+    "moot.offchain.verifier",
+    "moot.offchain.providers",
+    "moot.offchain.disputes",
+    "moot.offchain.parties",
+    "moot.offchain.court",
+    "moot.bench",
+    "moot.sim",
+    "moot.sim.economy",
+    "moot.sim.experiments",
+    "moot.sim.analysis",
+    "moot.sim.report",
+    "moot.sim.court",
+    "moot.command",
 )
 """From the lowest to the highest; a module imports from its own layer and from lower ones."""
 
@@ -64,19 +64,21 @@ def modules() -> dict[str, Path]:
     """Return the file of every module of the packages, by the module's name."""
     paths = sorted(
         path
-        for package in ("bench", "contracts", "offchain", "sim")
+        for package in ("bench", "contracts", "moot/command", "offchain", "sim")
         for path in (ROOT / package).rglob("*.py")
-        if path.parent.name != "offchain"
+        if path.parent.name != "offchain" or path.name != "__init__.py"
     )
     parts = {path: path.relative_to(ROOT).with_suffix("").parts for path in paths}
-    return {".".join(parts[path]).removesuffix(".__init__"): path for path in paths}
+    names = {path: ".".join(parts[path]).removesuffix(".__init__") for path in paths}
+    return {
+        names[path] if parts[path][0] == "moot" else f"moot.{names[path]}": path for path in paths
+    }
 
 
 def imports_of(path: Path) -> set[str]:
     """Return the modules of ours that a module imports when it runs."""
-    ours = {"bench", "contracts", "offchain", "sim"}
-    found = {name for name in list_imports(path) if name.split(".")[0] in ours}
-    return found - {"contracts", "offchain"}
+    found = {name for name in list_imports(path) if name.split(".")[0] == "moot"}
+    return found - {"moot.contracts", "moot.offchain"}
 
 
 def test_imports_flow_one_way() -> None:
@@ -95,7 +97,7 @@ def test_torch_is_above_programs() -> None:
     lower = {
         it: path
         for it, path in modules().items()
-        if layer_of(it) < LAYERS.index("offchain.frontend")
+        if layer_of(it) < LAYERS.index("moot.offchain.frontend")
     }
     assert not [
         module
@@ -106,20 +108,24 @@ def test_torch_is_above_programs() -> None:
 
 def test_a_higher_import_would_be_seen() -> None:
     """The order of the layers is strict where it matters."""
-    assert layer_of("sim.market") > layer_of("offchain.disputes.game")
-    assert layer_of("contracts.model.leaf") > layer_of("offchain.arithmetic.evaluate")
-    assert layer_of("offchain.chain.gas") > layer_of("contracts.model.types")
+    assert layer_of("moot.sim.market") > layer_of("moot.offchain.disputes.game")
+    assert layer_of("moot.contracts.model.leaf") > layer_of("moot.offchain.arithmetic.evaluate")
+    assert layer_of("moot.offchain.chain.gas") > layer_of("moot.contracts.model.types")
 
 
 @pytest.mark.parametrize(
     "module",
     only(
-        {"contracts.model.referee", "offchain.execution.executor", "sim.court.page"},
+        {"moot.contracts.model.referee", "moot.offchain.execution.executor", "moot.sim.court.page"},
         [
-            *("contracts.model.referee", "offchain.commitments.tree", "offchain.programs.decoding"),
-            *("offchain.execution.executor", "offchain.verifier.recompute"),
-            "offchain.datastore.store",
-            *("offchain.court.reducer", "sim.court.page"),
+            *(
+                "moot.contracts.model.referee",
+                "moot.offchain.commitments.tree",
+                "moot.offchain.programs.decoding",
+            ),
+            *("moot.offchain.execution.executor", "moot.offchain.verifier.recompute"),
+            "moot.offchain.datastore.store",
+            *("moot.offchain.court.reducer", "moot.sim.court.page"),
         ],
     ),
 )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from offchain.disputes.crowds import count_censored, count_hidden, count_lost
-from offchain.parties.policy import Policy, ask_policy
+from moot.offchain.disputes.crowds import count_censored, count_hidden, count_lost
+from moot.offchain.parties.policy import Policy, ask_policy
 
 BLOCK_GAS = 30_000_000
 CONFIRMATIONS = 8

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from offchain.backends.cpu.kernels.contraction.gemm import Floats
-from offchain.backends.cpu.kernels.magnitudes import find_magnitude
-from offchain.backends.cpu.kernels.tails import UNIT, find_ends
-from offchain.commitments.tensors import Array
-from offchain.native.threads import get_threads, set_threads
+from moot.offchain.backends.cpu.kernels.contraction.gemm import Floats
+from moot.offchain.backends.cpu.kernels.magnitudes import find_magnitude
+from moot.offchain.backends.cpu.kernels.tails import UNIT, find_ends
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.native.threads import get_threads, set_threads
 
 ROWS, COLUMNS = 40, 5 * UNIT
 SHAPE = (3, 7, 150)

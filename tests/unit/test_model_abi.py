@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.model.abi import (
+from moot.contracts.model.abi import (
     EventReader,
     get_key,
     pack_args,
@@ -17,7 +17,7 @@ from contracts.model.abi import (
     unpack_member,
     unpack_position,
 )
-from contracts.model.types import (
+from moot.contracts.model.types import (
     KEY_BYTES,
     Claim,
     Dive,
@@ -29,7 +29,7 @@ from contracts.model.types import (
     Position,
     Terms,
 )
-from contracts.model.words import (
+from moot.contracts.model.words import (
     hash_pair,
     pack,
     pack_claim,
@@ -38,7 +38,7 @@ from contracts.model.words import (
     pack_member,
     pack_tally,
 )
-from contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
+from moot.contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
 
 MEMBERS = (7, "0x01", "0x02")
 PAIR = Pair(*MEMBERS)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from offchain.disputes import needs, session
-from offchain.disputes.session import Setting, prepare
+from moot.offchain.disputes import needs, session
+from moot.offchain.disputes.session import Setting, prepare
 
 
 @pytest.fixture(autouse=True)

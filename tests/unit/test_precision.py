@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.errors import CaptureError, UsageError
-from offchain.execution.executor import Executor
-from offchain.execution.readable import run_step
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.exchange import to_array, to_tensor, zeros
-from offchain.frontend.optimizers import SGD, AdamW
-from offchain.frontend.precision import set_precision
-from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
-from offchain.programs.graph import Kind
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.errors import CaptureError, UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import run_step
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.exchange import to_array, to_tensor, zeros
+from moot.offchain.frontend.optimizers import SGD, AdamW
+from moot.offchain.frontend.precision import set_precision
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from moot.offchain.programs.graph import Kind
 
 BF16 = DType.BFLOAT16
 

@@ -12,34 +12,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu import kernels
-from offchain.backends.cpu.gathers import Gather, plan_gather
-from offchain.backends.cpu.kernels.contraction.tile import COLUMNS
-from offchain.backends.cpu.kernels.fused.indexed import Indexed
-from offchain.backends.cpu.kernels.largest import find_largest
-from offchain.backends.cpu.kernels.sorting import sort_lines
-from offchain.backends.cpu.panels import Panels
-from offchain.backends.cpu.sliding import Sliding
-from offchain.backends.cpu.views import view
-from offchain.errors import BrokenPrecondition
-from offchain.execution.debugging import watch
-from offchain.execution.executor import Executor
-from offchain.execution.preparation import Preparation
-from offchain.execution.readable import run_step
-from offchain.planning.accesses import Strided
-from offchain.planning.back_to_back import BackToBack
-from offchain.planning.chains import Chain
-from offchain.planning.gathers import Addressed, Coordinate, find_addressed
-from offchain.planning.preconditions import Form
-from offchain.planning.region import Apply, Gathered, Load, Region
-from offchain.planning.roles import Group
-from offchain.planning.selections import Selection
-from offchain.planning.sorts import Sort
-from offchain.planning.tails import Tail
-from offchain.planning.vertical import Vertical, VerticalFold, find_stack
-from offchain.planning.windows import WindowFold, find_window
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu import kernels
+from moot.offchain.backends.cpu.gathers import Gather, plan_gather
+from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS
+from moot.offchain.backends.cpu.kernels.fused.indexed import Indexed
+from moot.offchain.backends.cpu.kernels.largest import find_largest
+from moot.offchain.backends.cpu.kernels.sorting import sort_lines
+from moot.offchain.backends.cpu.panels import Panels
+from moot.offchain.backends.cpu.sliding import Sliding
+from moot.offchain.backends.cpu.views import view
+from moot.offchain.errors import BrokenPrecondition
+from moot.offchain.execution.debugging import watch
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.execution.readable import run_step
+from moot.offchain.planning.accesses import Strided
+from moot.offchain.planning.back_to_back import BackToBack
+from moot.offchain.planning.chains import Chain
+from moot.offchain.planning.gathers import Addressed, Coordinate, find_addressed
+from moot.offchain.planning.preconditions import Form
+from moot.offchain.planning.region import Apply, Gathered, Load, Region
+from moot.offchain.planning.roles import Group
+from moot.offchain.planning.selections import Selection
+from moot.offchain.planning.sorts import Sort
+from moot.offchain.planning.tails import Tail
+from moot.offchain.planning.vertical import Vertical, VerticalFold, find_stack
+from moot.offchain.planning.windows import WindowFold, find_window
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.fuzz.compare import Mode, using
 from tests.fuzz.joined import draw_joined_program
 from tests.fuzz.rounds import draw_rounds_program, set_counters

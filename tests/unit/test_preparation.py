@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.regions import FusedRegion
-from offchain.commitments.tensors import Array
-from offchain.execution import preparation
-from offchain.execution.executor import Executor
-from offchain.execution.groups import GroupPlans
-from offchain.execution.preparation import Preparation, forget_tensors
-from offchain.planning.roles import Group
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.regions import FusedRegion
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution import preparation
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.groups import GroupPlans
+from moot.offchain.execution.preparation import Preparation, forget_tensors
+from moot.offchain.planning.roles import Group
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 
 
 def make_product(*sources: tuple[Origin, int]) -> Node:

@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.philox import uniform_bits
-from offchain.commitments.tensors import Array
-from offchain.errors import CaptureError, UsageError
-from offchain.execution.readable import run_step
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.optimizers import SGD, Adam
-from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
-from offchain.programs.graph import Kind, Origin
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.philox import uniform_bits
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import CaptureError, UsageError
+from moot.offchain.execution.readable import run_step
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.optimizers import SGD, Adam
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from moot.offchain.programs.graph import Kind, Origin
 from tests.program_helpers import assert_close, capture_function, run_both, run_function
 
 

@@ -13,11 +13,11 @@ from torch.nn import functional
 from torch.optim import SGD, AdamW, RMSprop
 from torch.optim.lr_scheduler import LinearLR, LRScheduler
 
-from offchain.commitments.tensors import Array
-from offchain.errors import CaptureError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import CaptureError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.program_helpers import assert_close, check_gradients, run_gradients
 from tests.quick import only
 

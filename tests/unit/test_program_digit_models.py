@@ -2,8 +2,8 @@
 
 import pytest
 
-from offchain.programs.catalogue import DIGIT_NAMES
-from offchain.programs.graph import Kind
+from moot.offchain.programs.catalogue import DIGIT_NAMES
+from moot.offchain.programs.graph import Kind
 from tests.model_helpers import (
     check_encoding,
     check_inference,

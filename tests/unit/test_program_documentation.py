@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.quick import every
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "training.md"

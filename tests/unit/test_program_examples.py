@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from offchain.errors import UsageError
-from offchain.execution.executor import Executor
-from offchain.frontend import data
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.frontend.load import load_recipe
-from offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.errors import UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend import data
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.load import load_recipe
+from moot.offchain.frontend.recipe import InferenceRecipe
 
 USER_FILE = Path(__file__).parents[2] / "examples" / "autoencoder.py"
 
@@ -115,10 +115,10 @@ def test_loading_an_example() -> None:
 
 def test_programs_are_read_without_torch() -> None:
     """Whoever only reads or checks programs does not pay for importing torch."""
-    code = "import offchain.programs.encoding, offchain.programs.roots, sys; print(*sys.modules)"
+    code = "import moot.offchain.programs.encoding, moot.offchain.programs.roots, sys; print(*sys.modules)"
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - ours
-    assert "offchain.programs.graph" in result.stdout.split()
+    assert "moot.offchain.programs.graph" in result.stdout.split()
     assert "torch" not in result.stdout.split()
 
 

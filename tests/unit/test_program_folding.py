@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from offchain.errors import CaptureError
+from moot.offchain.errors import CaptureError
 from tests.program_helpers import capture_function, run_function
 
 X = torch.tensor([0.5, -0.25, 0.75])

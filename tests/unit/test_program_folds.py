@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from offchain.programs.graph import Kind
+from moot.offchain.programs.graph import Kind
 from tests.program_helpers import capture_function, check_function, check_gradients
 from tests.quick import every, only
 

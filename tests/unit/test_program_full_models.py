@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from offchain.execution.preparation import Preparation
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.frontend.optimizers import SGD, AdamW
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.programs.graph import Program
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.optimizers import SGD, AdamW
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.programs.graph import Program
 
 pytestmark = pytest.mark.slow
 

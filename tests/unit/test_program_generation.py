@@ -16,21 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from offchain.arithmetic.philox import uniform_bits
-from offchain.commitments.tensors import Array
-from offchain.errors import CaptureError, UsageError
-from offchain.execution.executor import Executor
-from offchain.execution.readable import run_step
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.generation import choice
-from offchain.frontend.generation.cache import Cache, PrefillCache, StepCache, attend
-from offchain.frontend.generation.choice import Greedy, Sampled, find_best, pick
-from offchain.frontend.generation.decoding import Generation
-from offchain.frontend.generation.huggingface import CausalModel
-from offchain.frontend.generation.prefill import Run, find_wrong_token, prefill
-from offchain.frontend.load import load_recipe
-from offchain.frontend.recipe import InferenceRecipe
-from offchain.programs.graph import Program
+from moot.offchain.arithmetic.philox import uniform_bits
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import CaptureError, UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import run_step
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.generation import choice
+from moot.offchain.frontend.generation.cache import Cache, PrefillCache, StepCache, attend
+from moot.offchain.frontend.generation.choice import Greedy, Sampled, find_best, pick
+from moot.offchain.frontend.generation.decoding import Generation
+from moot.offchain.frontend.generation.huggingface import CausalModel
+from moot.offchain.frontend.generation.prefill import Run, find_wrong_token, prefill
+from moot.offchain.frontend.load import load_recipe
+from moot.offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.programs.graph import Program
 from tests.program_helpers import assert_close, run_function
 from tests.quick import only, share
 from tests.training_helpers import by_name, encode

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.errors import CaptureError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.errors import CaptureError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.program_helpers import capture_function, check_gradients, run_function
 
 X = torch.tensor([0.5, -0.25, 0.75])

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from offchain.errors import UsageError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.lora import adapt
-from offchain.frontend.optimizers import AdamW
-from offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.errors import UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.lora import adapt
+from moot.offchain.frontend.optimizers import AdamW
+from moot.offchain.frontend.recipe import TrainingRecipe
 from tests.training_helpers import (
     Perceptron,
     assert_trains_as,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from offchain.errors import CaptureError
+from moot.offchain.errors import CaptureError
 from tests.program_helpers import check_gradients, run_gradients
 from tests.quick import every
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from offchain.frontend.capture import capture
-from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.program_helpers import Record, assert_near, run_both, to_double
 from tests.quick import every
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from docs.operators import PAGE, collect, describe, render
-from offchain.arithmetic.functions import Function
-from offchain.frontend.lowering.table import RULES
-from offchain.programs.graph import Kind
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.frontend.lowering.table import RULES
+from moot.offchain.programs.graph import Kind
 
 # It traces a call of every rule: long, and only who adds a rule changes it.
 pytestmark = pytest.mark.slow

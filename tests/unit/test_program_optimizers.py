@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from offchain.errors import UsageError
-from offchain.frontend.optimizers import (
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.optimizers import (
     ASGD,
     SGD,
     Adadelta,
@@ -26,10 +26,10 @@ from offchain.frontend.optimizers import (
     Rprop,
     find_group,
 )
-from offchain.frontend.optimizers.translation import Ascent, translate
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.frontend.schedules import LinearDecay
-from offchain.frontend.updates import check_optimizer
+from moot.offchain.frontend.optimizers.translation import Ascent, translate
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.schedules import LinearDecay
+from moot.offchain.frontend.updates import check_optimizer
 from tests.quick import only
 
 STEPS = 120

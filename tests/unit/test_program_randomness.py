@@ -8,10 +8,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from offchain.arithmetic.philox import uniform_bits
-from offchain.errors import CaptureError
-from offchain.execution.executor import Executor
-from offchain.frontend.lowering.randomness import MAX_INTEGERS
+from moot.offchain.arithmetic.philox import uniform_bits
+from moot.offchain.errors import CaptureError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.lowering.randomness import MAX_INTEGERS
 from tests.program_helpers import assert_close, capture_function, run_function
 
 SEED = 7

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.errors import CaptureError
+from moot.offchain.errors import CaptureError
 from tests.program_helpers import capture_function
 
 X = torch.tensor([[0.5, -0.25], [0.75, 0.125]])

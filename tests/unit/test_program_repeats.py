@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 
-from offchain.frontend.clipping import ClipNorm
-from offchain.frontend.optimizers import SGD, Adafactor, Adam, AdamW, Group, Muon, Optimizer
-from offchain.frontend.optimizers.base import Numbers, Tensors, Updated
-from offchain.frontend.optimizers.translation import Ascent
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.frontend.repeats import Repeats
-from offchain.frontend.tracing import Record, get_initial_state, record
-from offchain.frontend.updates import apply
+from moot.offchain.frontend.clipping import ClipNorm
+from moot.offchain.frontend.optimizers import SGD, Adafactor, Adam, AdamW, Group, Muon, Optimizer
+from moot.offchain.frontend.optimizers.base import Numbers, Tensors, Updated
+from moot.offchain.frontend.optimizers.translation import Ascent
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.repeats import Repeats
+from moot.offchain.frontend.tracing import Record, get_initial_state, record
+from moot.offchain.frontend.updates import apply
 from tests.quick import every
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from offchain.programs.graph import Kind
+from moot.offchain.programs.graph import Kind
 from tests.program_helpers import capture_function, check_function, check_gradients
 
 X = torch.arange(24.0).reshape(2, 3, 4) - 7.5

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from offchain.errors import CaptureError
-from offchain.frontend.lowering import sorting
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.lowering import sorting
 from tests.program_helpers import capture_function, check_gradients, run_function
 from tests.quick import share
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from offchain.commitments.tensors import Array
-from offchain.execution.executor import Executor
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.execution.executor import Executor
 from tests.program_helpers import capture_function, run_function
 
 NAN, INF = float("nan"), float("inf")

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from offchain.errors import CaptureError, UsageError
-from offchain.execution.executor import Executor
-from offchain.execution.readable import run_step
-from offchain.frontend.capture import capture
-from offchain.frontend.clipping import ClipNorm
-from offchain.frontend.optimizers import Adafactor, AdamW
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
-from offchain.programs.decoding import decode_program
-from offchain.programs.encoding import encode_program
+from moot.offchain.errors import CaptureError, UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import run_step
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.clipping import ClipNorm
+from moot.offchain.frontend.optimizers import Adafactor, AdamW
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.programs.decoding import decode_program
+from moot.offchain.programs.encoding import encode_program
 from tests.program_helpers import run_function
 from tests.training_helpers import by_name, encode, make_batch, make_model, square_loss
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.examples import build
-from offchain.programs.catalogue import TEXT_NAMES
-from offchain.programs.graph import Kind
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.programs.catalogue import TEXT_NAMES
+from moot.offchain.programs.graph import Kind
 from tests.model_helpers import (
     check_encoding,
     check_inference,

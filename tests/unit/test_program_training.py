@@ -11,15 +11,15 @@ import pytest
 import torch
 from torch import nn
 
-from offchain.commitments.tensors import Array
-from offchain.errors import CaptureError, UsageError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.clipping import Clip, ClipNorm, ClipValue
-from offchain.frontend.optimizers import SGD, Adafactor, AdamW, Group, Lion, everything
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.frontend.schedules import CosineDecay, LinearDecay, Schedule, StepDecay, Warmup
-from offchain.programs.graph import Program
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import CaptureError, UsageError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.clipping import Clip, ClipNorm, ClipValue
+from moot.offchain.frontend.optimizers import SGD, Adafactor, AdamW, Group, Lion, everything
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.schedules import CosineDecay, LinearDecay, Schedule, StepDecay, Warmup
+from moot.offchain.programs.graph import Program
 from tests.program_helpers import assert_close
 from tests.quick import every, only
 from tests.training_helpers import (

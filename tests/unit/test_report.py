@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from offchain.text import LONGEST, clean
-from sim.report import disputes
-from sim.report.drawing import HONEST, calculate_mean, choose_looks
-from sim.report.page import embed
-from sim.report.plots.profit import find_crossings
-from sim.report.text import neutralise
+from moot.offchain.text import LONGEST, clean
+from moot.sim.report import disputes
+from moot.sim.report.drawing import HONEST, calculate_mean, choose_looks
+from moot.sim.report.page import embed
+from moot.sim.report.plots.profit import find_crossings
+from moot.sim.report.text import neutralise
 
 PLAIN = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=LONGEST)
 VALUES = st.recursive(
@@ -121,7 +121,7 @@ def test_disputes_of_other_arities_cost_what_they_cost() -> None:
 def test_the_command_imports_nothing_slow() -> None:
     """Asking for help loads neither the plots' library nor the tables'."""
     slow = "{'plotly', 'pyarrow', 'scipy', 'jinja2', 'numpy', 'torch'}"
-    code = f"import sim.command.report, sys; print(*sorted({slow} & set(sys.modules)))"
+    code = f"import moot.command.report, sys; print(*sorted({slow} & set(sys.modules)))"
     done = subprocess.run(  # noqa: S603 - our own interpreter on our own code
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offchain.backends import table
-from offchain.backends.cuda.backend import Cuda
-from offchain.backends.cuda.emulator import Emulator, Grid
-from offchain.commitments.tensors import compute_tensor_root
-from offchain.errors import DeviceError, DeviceLost, ProgramError
-from offchain.execution.executor import Executor
-from offchain.execution.residents import Resident, fetch_all
-from offchain.frontend.capture import capture
-from offchain.frontend.capture.captured import Captured
-from offchain.frontend.examples import build
-from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import SkippedStep
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.offchain.backends import table
+from moot.offchain.backends.cuda.backend import Cuda
+from moot.offchain.backends.cuda.emulator import Emulator, Grid
+from moot.offchain.commitments.tensors import compute_tensor_root
+from moot.offchain.errors import DeviceError, DeviceLost, ProgramError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.residents import Resident, fetch_all
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.capture.captured import Captured
+from moot.offchain.frontend.examples import build
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.cheats import SkippedStep
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from tests.quick import every
 
 CHUNK_BYTES = 256

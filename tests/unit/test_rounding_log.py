@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.arithmetic.logged import LOGGED
-from offchain.backends.cpu.logged.stock import FUNCTIONS
-from offchain.errors import CommitmentError, ProgramError, WrongLog
-from offchain.execution.preparation import Preparation
-from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
-from offchain.programs.graph import Kind
-from offchain.programs.legality import check_program
-from offchain.programs.roots import ProgramTree
-from offchain.programs.rounding.entries import (
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.backends.cpu.logged.stock import FUNCTIONS
+from moot.offchain.errors import CommitmentError, ProgramError, WrongLog
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.programs.graph import Kind
+from moot.offchain.programs.legality import check_program
+from moot.offchain.programs.roots import ProgramTree
+from moot.offchain.programs.rounding.entries import (
     HEADER_BYTES,
     Entries,
     StepLog,
@@ -28,8 +28,8 @@ from offchain.programs.rounding.entries import (
     encode_log,
     make_log,
 )
-from offchain.programs.rounding.meaning import count_allowed
-from offchain.programs.rounding.roots import LogTree, add_slot, climb_log
+from moot.offchain.programs.rounding.meaning import count_allowed
+from moot.offchain.programs.rounding.roots import LogTree, add_slot, climb_log
 
 PROGRAM = capture(build("mlp"), trust=True, arithmetic=LOGGED).program
 ROOT = ProgramTree(PROGRAM).header.root

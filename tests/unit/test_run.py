@@ -11,30 +11,30 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.tensors import (
     Array,
     TensorCommitment,
     commit_tensors,
     compute_state_root,
     compute_tensor_root,
 )
-from offchain.datastore import store as store_module
-from offchain.datastore.disk import RESERVED_BYTES, RESERVED_PART
-from offchain.errors import StoreError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.planning.order import find_storages
-from offchain.programs.graph import Origin
-from offchain.providers import cheats
-from offchain.providers import roots as roots_module
-from offchain.providers import run as run_module
-from offchain.providers.behaviour import Behaviour, Patch
-from offchain.providers.recent import Recent
-from offchain.providers.run import Run
-from offchain.providers.store import Store
-from offchain.providers.task import Task
+from moot.offchain.datastore import store as store_module
+from moot.offchain.datastore.disk import RESERVED_BYTES, RESERVED_PART
+from moot.offchain.errors import StoreError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.planning.order import find_storages
+from moot.offchain.programs.graph import Origin
+from moot.offchain.providers import cheats
+from moot.offchain.providers import roots as roots_module
+from moot.offchain.providers import run as run_module
+from moot.offchain.providers.behaviour import Behaviour, Patch
+from moot.offchain.providers.recent import Recent
+from moot.offchain.providers.run import Run
+from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from tests.quick import only
 from tests.sim_helpers import make_task as make_small_task
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.execution.executor import Executor
-from offchain.execution.preparation import Preparation
-from offchain.frontend.capture import capture
-from offchain.frontend.recipe import InferenceRecipe
-from offchain.planning.selections import Selection
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.planning.selections import Selection
 from tests.unit.test_kernels_scatter import PATTERNS
 
 SPECIALS = PATTERNS.view(np.float32)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.draws import JobDraws, draw_jobs
+from moot.sim.draws import JobDraws, draw_jobs
 
 seeds = st.integers(0, 2**64 - 1)
 counts = st.integers(1, 8)

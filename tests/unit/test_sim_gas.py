@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.chain import Address, Receipt
-from offchain.chain.gas import TRANSACTION_GAS
-from offchain.disputes.accounts import get_costs, sum_stages
-from offchain.disputes.game import Played
-from offchain.disputes.stages import STAGE_ORDER
-from sim.gas import GasRow, Spread, summarise
+from moot.offchain.chain import Address, Receipt
+from moot.offchain.chain.gas import TRANSACTION_GAS
+from moot.offchain.disputes.accounts import get_costs, sum_stages
+from moot.offchain.disputes.game import Played
+from moot.offchain.disputes.stages import STAGE_ORDER
+from moot.sim.gas import GasRow, Spread, summarise
 
 CALLS = ("commit", "descend", "enter_claimed", "leaf", "collect")
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.model.types import Job
-from offchain.chain import Address, Receipt
-from offchain.disputes.accounts import calculate_burned, calculate_fees
-from offchain.disputes.game import Played
-from offchain.disputes.terms import make_terms
-from offchain.errors import ChainError
-from sim.ledger import Flows
+from moot.contracts.model.types import Job
+from moot.offchain.chain import Address, Receipt
+from moot.offchain.disputes.accounts import calculate_burned, calculate_fees
+from moot.offchain.disputes.game import Played
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.errors import ChainError
+from moot.sim.ledger import Flows
 from tests.sim_helpers import make_task
 
 ADDRESS = Address("0x" + "11" * 20)

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contracts.model.types import Address
-from offchain.disputes.referee import Answer, Call, Referee
-from offchain.disputes.terms import Stakes
-from offchain.errors import ChainError, UsageError
-from offchain.providers.catalogue import CHEATS
-from sim.agents import Provider, View, Work, check_providers, make_providers
-from sim.files import Folder
-from sim.market import Market, take_stretch
-from sim.mix import Group
-from sim.results import Fate, JobResult, Outcome
-from sim.strategies import STRATEGIES, TRICKS
-from sim.tables import make_job_record, make_object, summarise_market
+from moot.contracts.model.types import Address
+from moot.offchain.disputes.referee import Answer, Call, Referee
+from moot.offchain.disputes.terms import Stakes
+from moot.offchain.errors import ChainError, UsageError
+from moot.offchain.providers.catalogue import CHEATS
+from moot.sim.agents import Provider, View, Work, check_providers, make_providers
+from moot.sim.files import Folder
+from moot.sim.market import Market, take_stretch
+from moot.sim.mix import Group
+from moot.sim.results import Fate, JobResult, Outcome
+from moot.sim.strategies import STRATEGIES, TRICKS
+from moot.sim.tables import make_job_record, make_object, summarise_market
 from tests.sim_helpers import make_task, open_model_market, play_model_market, transact_each
 
 MIX = "honest=3,lazy=1,wrong-output=1,silent=1"

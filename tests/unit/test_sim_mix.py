@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.errors import UsageError
-from offchain.providers.catalogue import CHEATS
-from sim.mix import Group, parse_mix
-from sim.strategies import STRATEGIES, TRICKS
+from moot.offchain.errors import UsageError
+from moot.offchain.providers.catalogue import CHEATS
+from moot.sim.mix import Group, parse_mix
+from moot.sim.strategies import STRATEGIES, TRICKS
 
 mixes = st.dictionaries(st.sampled_from(list(STRATEGIES)), st.integers(1, 9), min_size=2)
 

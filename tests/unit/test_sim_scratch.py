@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sim import scratch
-from sim.scratch import has_room, open_scratch
+from moot.sim import scratch
+from moot.sim.scratch import has_room, open_scratch
 from tests.sim_helpers import make_task, play_model_market
 
 

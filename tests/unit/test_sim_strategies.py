@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.mix import parse_mix
-from sim.results import Fate, Outcome
-from sim.scheme import Scheme
-from sim.strategies import STRATEGIES, TRICKS, Strategy
+from moot.sim.mix import parse_mix
+from moot.sim.results import Fate, Outcome
+from moot.sim.scheme import Scheme
+from moot.sim.strategies import STRATEGIES, TRICKS, Strategy
 from tests.sim_helpers import play_model_market
 
 SCHEME = '''
@@ -18,9 +18,9 @@ SCHEME = '''
 
 from collections.abc import Iterator
 
-from offchain.disputes.actors import View
-from offchain.disputes.referee import Call
-from sim.scheme import Scheme
+from moot.offchain.disputes.actors import View
+from moot.offchain.disputes.referee import Call
+from moot.sim.scheme import Scheme
 
 
 class Stutterer(Scheme):
@@ -59,15 +59,15 @@ def test_a_strategy_is_one_file_and_one_row(
 def test_rows_name_schemes(name: str) -> None:
     """What a row names is a scheme, in a module called as the strategy is."""
     module, _, _ = TRICKS[name].scheme.partition(":")
-    assert module == f"sim.tricks.{name.replace('-', '_')}"
+    assert module == f"moot.sim.tricks.{name.replace('-', '_')}"
     assert issubclass(pkgutil.resolve_name(TRICKS[name].scheme), Scheme)
 
 
 def test_the_table_is_read_in_no_time() -> None:
     """The help of the command needs the table, which imports neither numpy nor any scheme."""
     code = (
-        "import sim.strategies, sys; "
-        "print(*sorted({'numpy', 'torch', 'web3', 'sim.scheme'} & set(sys.modules)))"
+        "import moot.sim.strategies, sys; "
+        "print(*sorted({'numpy', 'torch', 'web3', 'moot.sim.scheme'} & set(sys.modules)))"
     )
     done = subprocess.run(  # noqa: S603 - our own interpreter on our own code
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

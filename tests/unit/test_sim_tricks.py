@@ -5,9 +5,9 @@ from functools import cache
 
 import pytest
 
-from sim import market as module
-from sim.results import Books, Fate, JobResult, Outcome, judge_job
-from sim.strategies import TRICKS
+from moot.sim import market as module
+from moot.sim.results import Books, Fate, JobResult, Outcome, judge_job
+from moot.sim.strategies import TRICKS
 from tests.quick import every, only
 from tests.sim_helpers import open_model_market, play_model_market
 

@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts.deployment import deploy_referee
-from contracts.model import ledger
-from contracts.model.invariants import BrokenInvariantError
-from contracts.model.types import ZERO, Address, Event
-from offchain.chain import Chain, tester
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
-from offchain.disputes.terms import make_terms
-from offchain.errors import Reverted
-from offchain.providers.behaviour import Behaviour
-from sim import market as module
-from sim.agents import View, Work
-from sim.market import Market
-from sim.results import Fate
-from sim.swarm import Swarm, draw_lies
-from sim.witness import Witness
+from moot.contracts.deployment import deploy_referee
+from moot.contracts.model import ledger
+from moot.contracts.model.invariants import BrokenInvariantError
+from moot.contracts.model.types import ZERO, Address, Event
+from moot.offchain.chain import Chain, tester
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
+from moot.offchain.disputes.terms import make_terms
+from moot.offchain.errors import Reverted
+from moot.offchain.providers.behaviour import Behaviour
+from moot.sim import market as module
+from moot.sim.agents import View, Work
+from moot.sim.market import Market
+from moot.sim.results import Fate
+from moot.sim.swarm import Swarm, draw_lies
+from moot.sim.witness import Witness
 from tests.sim_helpers import make_task, open_model_market, transact_each
 
 SEED = 3

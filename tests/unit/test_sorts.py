@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.backends.cpu.kernels.sorting import is_counter, make_keys, sort_lines
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.execution.executor import Executor
-from offchain.execution.preparation import Preparation
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.recipe import InferenceRecipe
-from offchain.planning.sorts import Sort
+from moot.offchain.backends.cpu.kernels.sorting import is_counter, make_keys, sort_lines
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.planning.sorts import Sort
 from tests.unit.test_kernels_scatter import PATTERNS
 from tests.unit.test_selections import draw_rows
 

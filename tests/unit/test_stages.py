@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.model.types import Address, Job
-from contracts.reasons import Standing, Status
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import compute_history_root
-from offchain.commitments.tree import Tree
-from offchain.datastore.objects import HISTORIES, STATES, TENSORS, name_object
-from offchain.disputes.terms import Stakes, make_terms
-from offchain.parties.serving import Stage, has_won, is_published, is_shown, publish
-from offchain.providers.store import Store
+from moot.contracts.model.types import Address, Job
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import compute_history_root
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.datastore.objects import HISTORIES, STATES, TENSORS, name_object
+from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.parties.serving import Stage, has_won, is_published, is_shown, publish
+from moot.offchain.providers.store import Store
 from tests.sim_helpers import make_task
 
 CLAIM, OTHER = b"\x01" * 32, b"\x02" * 32

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.tensors import (
     Array,
     commit_tensor,
     compute_state_root,
     compute_tensor_root,
 )
-from offchain.datastore import disk as disk_module
-from offchain.datastore import store as store_module
-from offchain.errors import StoreError
-from offchain.providers.store import Store
+from moot.offchain.datastore import disk as disk_module
+from moot.offchain.datastore import store as store_module
+from moot.offchain.errors import StoreError
+from moot.offchain.providers.store import Store
 
 ARRAYS: list[Array] = [
     np.arange(600, dtype=np.float32).reshape(20, 30),
@@ -205,7 +205,7 @@ def test_full_disk_leaves_nothing_behind(
     def fail(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(f"offchain.datastore.disk.{function}", fail)
+    monkeypatch.setattr(f"moot.offchain.datastore.disk.{function}", fail)
     with pytest.raises(StoreError, match=r"^there is no room for [^\n]*; free some and resume$"):
         store.put_state(ARRAYS[:2])
     assert not files(store)
@@ -219,7 +219,7 @@ def test_full_disk_keeps_the_previous_note(store: Store, monkeypatch: pytest.Mon
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as context:
-        context.setattr("offchain.files.flush_file", fail)
+        context.setattr("moot.offchain.files.flush_file", fail)
         with pytest.raises(StoreError, match="there is no room"):
             store.put_json("claim", "new")
     assert store.get_json("claim") == "old"
@@ -229,8 +229,8 @@ def test_size_limit_of_the_system_is_reported(tmp_path: Path) -> None:
     """A write that the system stops is said to lack room, and leaves nothing."""
     script = (
         "import sys, numpy as np\n"
-        "from offchain.errors import StoreError\n"
-        "from offchain.providers.store import Store\n"
+        "from moot.offchain.errors import StoreError\n"
+        "from moot.offchain.providers.store import Store\n"
         "store = Store(sys.argv[1])\n"
         "small = store.put_tensor(np.zeros(10, np.float32))\n"
         "try: store.put_tensor(np.zeros(100_000, np.float32))\n"
@@ -324,7 +324,7 @@ def test_killed_writer_leaves_whole_files_only(tmp_path: Path) -> None:
     """Whatever a process had put when it was killed is either whole or not there."""
     script = (
         "import sys, numpy as np\n"
-        "from offchain.providers.store import Store\n"
+        "from moot.offchain.providers.store import Store\n"
         "store = Store(sys.argv[1])\n"
         "for i in range(10**6):\n"
         "    root = store.put_state([np.full(200_000, i, np.float32), np.array(i)])\n"

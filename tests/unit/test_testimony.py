@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from contracts.reasons import LeafMode
-from offchain.commitments.tensors import TensorTree
-from offchain.disputes.evidence import rule_for
-from offchain.disputes.game import Game
-from offchain.disputes.locate import locate
-from offchain.disputes.referee import ModelReferee
-from offchain.disputes.terms import Stakes
-from offchain.programs.graph import Origin
-from sim.paper import FIRST_PRODUCT, Lie, PaperRun, Size, make_task, seat
+from moot.contracts.reasons import LeafMode
+from moot.offchain.commitments.tensors import TensorTree
+from moot.offchain.disputes.evidence import rule_for
+from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.locate import locate
+from moot.offchain.disputes.referee import ModelReferee
+from moot.offchain.disputes.terms import Stakes
+from moot.offchain.programs.graph import Origin
+from moot.sim.paper import FIRST_PRODUCT, Lie, PaperRun, Size, make_task, seat
 from tests.quick import every
 
 SIZE = Size(checkpoints=4, checkpoint_every=2, operators=8, rows=40, columns=16, terms=8)

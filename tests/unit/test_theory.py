@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from docs.economics import ROOT, SECTIONS, WIDTH, tabulate_summary
-from offchain.disputes.game import Played
-from offchain.errors import UsageError
-from sim.gas.scenarios import REFERENCE
-from sim.gas.snapshot import NAME, Line, read
-from sim.swarm import STAKES
-from sim.theory import bold, dave, dispute, fraud, knockout, optimism, prt, truebit, verde
-from sim.theory.intervals import LEAST_RUNS, Interval, estimate
+from moot.offchain.disputes.game import Played
+from moot.offchain.errors import UsageError
+from moot.sim.gas.scenarios import REFERENCE
+from moot.sim.gas.snapshot import NAME, Line, read
+from moot.sim.swarm import STAKES
+from moot.sim.theory import bold, dave, dispute, fraud, knockout, optimism, prt, truebit, verde
+from moot.sim.theory.intervals import LEAST_RUNS, Interval, estimate
 
 ETHER = 10**18
 GWEI = 10**9

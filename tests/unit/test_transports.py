@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import websockets.sync.server
 
-from offchain import bounded_json
-from offchain.chain import transports
-from offchain.chain.devnode.server import DevNode
-from offchain.chain.endpoints import FIRST_REST_S, LONGEST_REST_S, Endpoints
-from offchain.chain.jsonrpc import JsonRpc
-from offchain.chain.transports import (
+from moot.offchain import bounded_json
+from moot.offchain.chain import transports
+from moot.offchain.chain.devnode.server import DevNode
+from moot.offchain.chain.endpoints import FIRST_REST_S, LONGEST_REST_S, Endpoints
+from moot.offchain.chain.jsonrpc import JsonRpc
+from moot.offchain.chain.transports import (
     MOST_QUIET_S,
     MOST_UNASKED,
     QUIET_S,
@@ -27,7 +27,7 @@ from offchain.chain.transports import (
     open_transport,
     read_retry_after,
 )
-from offchain.errors import ChainUnavailable
+from moot.offchain.errors import ChainUnavailable
 from tests.chain_helpers import serve_in_thread
 
 CONTRACT = "0x" + "ab" * 20

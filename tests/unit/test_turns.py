@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.backends.cpu.calls import share_out
-from offchain.backends.cpu.plans import plan_node
-from offchain.backends.cpu.turns import find_turned
-from offchain.execution.executor import Executor
-from offchain.frontend.capture import capture
-from offchain.frontend.recipe import InferenceRecipe
-from offchain.native.buffers import get_address
-from offchain.native.sequences import DONE, NativeSequence
-from offchain.native.threads import get_threads, set_threads
-from offchain.programs.graph import Kind
+from moot.offchain.backends.cpu.calls import share_out
+from moot.offchain.backends.cpu.plans import plan_node
+from moot.offchain.backends.cpu.turns import find_turned
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.native.buffers import get_address
+from moot.offchain.native.sequences import DONE, NativeSequence
+from moot.offchain.native.threads import get_threads, set_threads
+from moot.offchain.programs.graph import Kind
 from tests.quick import share
 
 TYPES = (np.bool_, np.uint16, np.int32, np.float32, np.int64)

@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tensors import Array, compute_tensor_root
-from offchain.errors import (
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tensors import Array, compute_tensor_root
+from moot.offchain.errors import (
     CostBoundExceeded,
     LimitReached,
     VerifierError,
     WrongOperand,
 )
-from offchain.programs.cost import Cost, compute_operator_cost
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from offchain.verifier import verifier
-from offchain.verifier.bounds import DEFAULT, Bound
-from offchain.verifier.exchange import Refusal, read_answer, read_question, write_question
-from offchain.verifier.questions import Question
-from offchain.verifier.recompute import work
-from offchain.verifier.verifier import rule
+from moot.offchain.programs.cost import Cost, compute_operator_cost
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.verifier import verifier
+from moot.offchain.verifier.bounds import DEFAULT, Bound
+from moot.offchain.verifier.exchange import Refusal, read_answer, read_question, write_question
+from moot.offchain.verifier.questions import Question
+from moot.offchain.verifier.recompute import work
+from moot.offchain.verifier.verifier import rule
 
 FLOAT, INT = DType.FLOAT32, DType.INT64
 ONE = 0x3F800000

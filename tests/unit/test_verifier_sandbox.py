@@ -18,7 +18,7 @@ def launch(code: str) -> "subprocess.CompletedProcess[str]":
 
 def run(code: str, limits: str = "2**31, 60, 60") -> "subprocess.CompletedProcess[str]":
     """Run code in a process that has locked itself up."""
-    enter = f"from offchain.verifier.sandbox import Limits, enter; enter(Limits({limits}))"
+    enter = f"from moot.offchain.verifier.sandbox import Limits, enter; enter(Limits({limits}))"
     return launch(f"{enter}\n{code}")
 
 
@@ -56,7 +56,7 @@ def test_sockets_and_programs_are_refused(code: str) -> None:
 @pytest.fixture
 def namespaces() -> None:
     """Skip the test where the system allows no network of one's own."""
-    code = "from offchain.verifier.sandbox import leave_network; print(leave_network())"
+    code = "from moot.offchain.verifier.sandbox import leave_network; print(leave_network())"
     if launch(code).stdout != "True\n":
         pytest.skip("this system allows no user namespaces")
 
@@ -67,7 +67,7 @@ def test_network_is_empty() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
         code = (
-            "import socket; from offchain.verifier.sandbox import leave_network; leave_network()\n"
+            "import socket; from moot.offchain.verifier.sandbox import leave_network; leave_network()\n"
             f"print(socket.socket().connect_ex({address}))"
         )
         assert int(launch(code).stdout) != 0
@@ -114,7 +114,7 @@ def test_files_are_limited() -> None:
 def test_crash_leaves_no_image() -> None:
     """A crash does not write the tensors that were in memory to a file."""
     code = (
-        "import resource; from offchain.verifier.sandbox import Limits, enter\n"
+        "import resource; from moot.offchain.verifier.sandbox import Limits, enter\n"
         "_, hard = resource.getrlimit(resource.RLIMIT_CORE)\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)); enter(Limits(2**31, 60, 60))\n"
         "print(resource.getrlimit(resource.RLIMIT_CORE)[0])"
@@ -134,13 +134,13 @@ def test_limits_stay() -> None:
 
 def test_cell_is_closed_before_numerical_code_is_loaded() -> None:
     """The worker's own module brings in nothing that computes or that starts threads."""
-    done = run("import offchain.verifier.worker, sys; print('numpy' in sys.modules)")
+    done = run("import moot.offchain.verifier.worker, sys; print('numpy' in sys.modules)")
     assert done.stdout == "False\n"
 
 
 def test_worker_loads_what_it_needs() -> None:
     """What computes comes without torch, web3 and the compiler of contracts."""
     heavy = "{'torch', 'web3', 'vyper', 'eth', 'eth_tester', 'transformers'}"
-    code = f"import offchain.verifier.recompute, sys; print({heavy} & set(sys.modules))"
+    code = f"import moot.offchain.verifier.recompute, sys; print({heavy} & set(sys.modules))"
     done = run(code)
     assert done.stdout == "set()\n", done.stderr

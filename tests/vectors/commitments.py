@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import (
     Array,
     compute_data_root,
     compute_history_root,
@@ -15,7 +15,7 @@ from offchain.commitments.tensors import (
     compute_tensor_root,
     encode_elements,
 )
-from offchain.commitments.tree import Digest, Tree
+from moot.offchain.commitments.tree import Digest, Tree
 from tests.vectors.files import Document, make_document
 from tests.vectors.notation import write_tensor
 from tests.vectors.tensors import BOOL, FLOAT32, INT32, INT64, draw

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from offchain.arithmetic.functions import Function
-from offchain.commitments.tensors import Array
-from offchain.programs.graph import Kind, Node, Operand, Row, immediate
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.programs.graph import Kind, Node, Operand, Row, immediate
 from tests.vectors.tensors import FLOAT32, ONE, draw, reads, row
 
 Cases = Iterator[tuple[str, Node, list[Array]]]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.ordered import ORDERED
 
 Document = dict[str, Any]
 """The content of one file: the arithmetic's name and version, and a list of cases."""

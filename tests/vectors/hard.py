@@ -1,6 +1,6 @@
 """Operands that are hard to round: their results lie closest to a tie among 2^25."""
 
-from offchain.arithmetic.functions import Function
+from moot.offchain.arithmetic.functions import Function
 
 
 def _unary(*patterns: int) -> tuple[tuple[int, ...], ...]:

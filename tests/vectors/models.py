@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from offchain.frontend.capture import Captured, capture
-from offchain.frontend.optimizers import SGD, AdamW, Optimizer
-from offchain.frontend.precision import set_precision
-from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.optimizers import SGD, AdamW, Optimizer
+from moot.offchain.frontend.precision import set_precision
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.vectors.files import Document, make_document
 from tests.vectors.programs import make_case
 from tests.vectors.tensors import FLOAT32, INT64, draw

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import NUMPY_TYPES, Array, dtype_of, encode_elements
-from offchain.programs.decoding import decode_node
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array, dtype_of, encode_elements
+from moot.offchain.programs.decoding import decode_node
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 
 Json = dict[str, Any]
 

@@ -5,11 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from offchain.arithmetic.functions import Function
-from offchain.commitments.tensors import NUMPY_TYPES, Array, compute_tensor_root, encode_elements
-from offchain.execution.readable import run_step
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, immediate
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.commitments.tensors import (
+    NUMPY_TYPES,
+    Array,
+    compute_tensor_root,
+    encode_elements,
+)
+from moot.offchain.execution.readable import run_step
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Operand, immediate
 from tests.vectors.contractions import Cases, convolutions, products
 from tests.vectors.files import Document, make_document
 from tests.vectors.notation import wrap, write_node, write_tensor

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import (
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import (
     Array,
     compute_data_root,
     compute_history_root,
     compute_state_root,
     compute_tensor_root,
 )
-from offchain.commitments.tree import Tree
-from offchain.execution.executor import Executor
-from offchain.programs.encoding import encode_layout
-from offchain.programs.graph import Program
-from offchain.programs.roots import ProgramTree
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.execution.executor import Executor
+from moot.offchain.programs.encoding import encode_layout
+from moot.offchain.programs.graph import Program
+from moot.offchain.programs.roots import ProgramTree
 from tests.vectors.notation import write_program, write_tensor
 
 Observe = Callable[[int, Array], None]

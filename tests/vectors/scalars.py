@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from offchain.arithmetic.evaluate import SIGNATURES, evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.philox import uniform_bits
+from moot.offchain.arithmetic.evaluate import SIGNATURES, evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.philox import uniform_bits
 from tests.vectors.files import Document, make_document
 from tests.vectors.hard import HARD
 from tests.vectors.notation import write_bits

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.programs.graph import Operand, Origin, Row
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.programs.graph import Operand, Origin, Row
 
 FLOAT32, INT64, INT32, BOOL, _ = DType
 ONE, MINUS_ONE, INFINITY, MINUS_INFINITY = 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.ordered import ORDERED
 from tests.quick import every
 from tests.vectors.commitments import make_commitments
 from tests.vectors.files import (

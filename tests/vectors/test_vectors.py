@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.philox import uniform_bits
-from offchain.backends.cpu.kernels.philox import uniform
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import (
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.philox import uniform_bits
+from moot.offchain.backends.cpu.kernels.philox import uniform
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import (
     NUMPY_TYPES,
     Array,
     compute_tensor_root,
     encode_elements,
 )
-from offchain.commitments.tree import Tree
-from offchain.execution.executor import Executor
-from offchain.execution.readable import run_step
-from offchain.programs.decoding import decode_node
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Program
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.readable import run_step
+from moot.offchain.programs.decoding import decode_node
+from moot.offchain.programs.encoding import encode_node
+from moot.offchain.programs.graph import Kind, Node, Program
 from tests.quick import every
 from tests.vectors.commitments import ROOTS
 from tests.vectors.files import FOLDER, read

@@ -4,10 +4,10 @@ Folds that add floats, and contractions, mean that; all others mean what they me
 where no order of their steps makes a difference, products aside.
 """
 
-from offchain.arithmetic.base import Arithmetic, Fold
-from offchain.arithmetic.exact import sums
-from offchain.arithmetic.functions import DType, Function
-from offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.base import Arithmetic, Fold
+from moot.offchain.arithmetic.exact import sums
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
 
 _SUMS = frozenset({Function.ADD, Function.FMA})
 _SUM = Fold(sums.WIDTH_BYTES, sums.begin, sums.advance, sums.finish, is_finished=False)

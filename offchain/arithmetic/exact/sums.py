@@ -16,7 +16,7 @@ zeros then, which cost least to post on a chain.)
 
 from collections.abc import Sequence
 
-from offchain.arithmetic import float32
+from moot.offchain.arithmetic import float32
 
 WIDTH_BYTES = 96
 

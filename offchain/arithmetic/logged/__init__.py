@@ -7,7 +7,7 @@ number, if the exact value lies so near to half way between the two that stock b
 cannot be relied on to tell the sides apart (`band.py`). An entry for any other element is void.
 """
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import find_fold
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import find_fold
 
 LOGGED = Arithmetic("logged", version=1, find_fold=find_fold)

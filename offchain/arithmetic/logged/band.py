@@ -33,10 +33,10 @@ from operator import or_
 import mpmath
 from mpmath import libmp
 
-from offchain.arithmetic import float32
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.exact import sums
-from offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.exact import sums
+from moot.offchain.arithmetic.functions import DType, Function
 
 CHUNK = 128
 """Terms that are added up by themselves, before such sums are, and so on."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from functools import cache
 
-from offchain.arithmetic.base import Arithmetic, Fold
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.base import Arithmetic, Fold
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import DType, Function
 
 
 @cache

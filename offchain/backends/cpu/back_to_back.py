@@ -14,9 +14,9 @@ from math import prod
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
-from offchain.backends.cpu.contractions import Contraction, Views
-from offchain.backends.cpu.kernels.contraction.back_to_back import (
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.backends.cpu.contractions import Contraction, Views
+from moot.offchain.backends.cpu.kernels.contraction.back_to_back import (
     BLOCK,
     LEFT,
     MIDDLE,
@@ -25,22 +25,22 @@ from offchain.backends.cpu.kernels.contraction.back_to_back import (
     compute_blocks,
     count_scratch_floats,
 )
-from offchain.backends.cpu.kernels.contraction.blocks import CONFLICTING_BYTES
-from offchain.backends.cpu.kernels.contraction.gemm import Floats
-from offchain.backends.cpu.kernels.contraction.tile import ROWS
-from offchain.backends.cpu.kernels.tails import Integers
-from offchain.backends.cpu.regions import FusedRegion, reserve
-from offchain.backends.cpu.tails import Extents, Tails
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.machine import get_second_cache_bytes
-from offchain.native.scratch import get_scratch
-from offchain.native.threads import share
-from offchain.native.vectors import LANES
-from offchain.planning.back_to_back import MOST_ACROSS, BackToBack
-from offchain.planning.region import Load, Plan
-from offchain.planning.tails import find_tail
-from offchain.programs.graph import Operand, Origin
+from moot.offchain.backends.cpu.kernels.contraction.blocks import CONFLICTING_BYTES
+from moot.offchain.backends.cpu.kernels.contraction.gemm import Floats
+from moot.offchain.backends.cpu.kernels.contraction.tile import ROWS
+from moot.offchain.backends.cpu.kernels.tails import Integers
+from moot.offchain.backends.cpu.regions import FusedRegion, reserve
+from moot.offchain.backends.cpu.tails import Extents, Tails
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.machine import get_second_cache_bytes
+from moot.offchain.native.scratch import get_scratch
+from moot.offchain.native.threads import share
+from moot.offchain.native.vectors import LANES
+from moot.offchain.planning.back_to_back import MOST_ACROSS, BackToBack
+from moot.offchain.planning.region import Load, Plan
+from moot.offchain.planning.tails import find_tail
+from moot.offchain.programs.graph import Operand, Origin
 
 _BLOCK_BYTES = get_second_cache_bytes() // 4
 """Bytes of a block of rows between the products, of which each part is soon read again: packed

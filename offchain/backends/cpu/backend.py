@@ -2,25 +2,25 @@
 
 from collections.abc import Collection, Sequence
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.backends.cpu.back_to_back import BackToBackProducts
-from offchain.backends.cpu.chains import ChainedProducts
-from offchain.backends.cpu.engines import get_engine, list_arithmetics
-from offchain.backends.cpu.memory import check_memory
-from offchain.backends.cpu.regions import FusedRegion
-from offchain.backends.cpu.selections import LargestElements, SortedLines
-from offchain.backends.cpu.sequences import CalledSequence
-from offchain.backends.cpu.vertical import VerticalReduction
-from offchain.backends.port import FusedPlan, Plan, Step
-from offchain.commitments.tensors import Array
-from offchain.planning.back_to_back import BackToBack
-from offchain.planning.chains import Chain
-from offchain.planning.grouping import Fused
-from offchain.planning.packing import Packing
-from offchain.planning.selections import Selection
-from offchain.planning.sorts import Sort
-from offchain.planning.vertical import Vertical
-from offchain.programs.graph import Node, Slot
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.backends.cpu.back_to_back import BackToBackProducts
+from moot.offchain.backends.cpu.chains import ChainedProducts
+from moot.offchain.backends.cpu.engines import get_engine, list_arithmetics
+from moot.offchain.backends.cpu.memory import check_memory
+from moot.offchain.backends.cpu.regions import FusedRegion
+from moot.offchain.backends.cpu.selections import LargestElements, SortedLines
+from moot.offchain.backends.cpu.sequences import CalledSequence
+from moot.offchain.backends.cpu.vertical import VerticalReduction
+from moot.offchain.backends.port import FusedPlan, Plan, Step
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning.back_to_back import BackToBack
+from moot.offchain.planning.chains import Chain
+from moot.offchain.planning.grouping import Fused
+from moot.offchain.planning.packing import Packing
+from moot.offchain.planning.selections import Selection
+from moot.offchain.planning.sorts import Sort
+from moot.offchain.planning.vertical import Vertical
+from moot.offchain.programs.graph import Node, Slot
 
 _MOST_SEQUENCE_BYTES = 1 << 24
 

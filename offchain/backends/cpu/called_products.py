@@ -2,7 +2,7 @@
 
 from math import prod
 
-from offchain.backends.cpu.calls import (
+from moot.offchain.backends.cpu.calls import (
     Layout,
     call,
     lay_out_whole,
@@ -10,12 +10,12 @@ from offchain.backends.cpu.calls import (
     reserve_scratch,
     share_out,
 )
-from offchain.backends.cpu.kernels.contraction import strips, thin
-from offchain.backends.cpu.kernels.contraction.gemm import divide, is_better_turned, is_thin
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call
-from offchain.native.threads import get_threads
+from moot.offchain.backends.cpu.kernels.contraction import strips, thin
+from moot.offchain.backends.cpu.kernels.contraction.gemm import divide, is_better_turned, is_thin
+from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call
+from moot.offchain.native.threads import get_threads
 
 _ALL = slice(None)
 

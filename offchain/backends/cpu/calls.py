@@ -5,15 +5,15 @@ from itertools import product
 from math import prod
 from typing import NamedTuple, Protocol
 
-from offchain.backends.cpu.kernels.copies import AXES, COPIES
-from offchain.backends.cpu.turns import find_turned
-from offchain.native.compiled import Kernel
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Block, Call, Expected, NativeSequence, Place, Word
-from offchain.native.team import get_addresses
-from offchain.native.threads import get_team, get_threads, make_task
-from offchain.native.vectors import CACHE_LINE_BYTES, fill_lines
-from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
+from moot.offchain.backends.cpu.kernels.copies import AXES, COPIES
+from moot.offchain.backends.cpu.turns import find_turned
+from moot.offchain.native.compiled import Kernel
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Block, Call, Expected, NativeSequence, Place, Word
+from moot.offchain.native.team import get_addresses
+from moot.offchain.native.threads import get_team, get_threads, make_task
+from moot.offchain.native.vectors import CACHE_LINE_BYTES, fill_lines
+from moot.offchain.planning.accesses import Sizes, Strided, coalesce, row_major
 
 
 class CalledPlan(Protocol):

@@ -6,26 +6,26 @@ from math import prod
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
-from offchain.backends.cpu.calls import call, reserve_scratch, share_out, skip
-from offchain.backends.cpu.grouped import GroupedReader
-from offchain.backends.cpu.kernels.contraction.chains import (
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.backends.cpu.calls import call, reserve_scratch, share_out, skip
+from moot.offchain.backends.cpu.grouped import GroupedReader
+from moot.offchain.backends.cpu.kernels.contraction.chains import (
     LINK_WORDS,
     ROWS,
     accumulate,
     panel_bytes,
 )
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
-from offchain.backends.cpu.views import Reader
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.scratch import get_scratch
-from offchain.native.sequences import Block, Call, Place, Word
-from offchain.native.threads import share
-from offchain.planning.accesses import Sizes, Strided, project
-from offchain.planning.chains import Chain, find_factors
-from offchain.programs.graph import Node, Operand, Origin, immediate
+from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from moot.offchain.backends.cpu.views import Reader
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.scratch import get_scratch
+from moot.offchain.native.sequences import Block, Call, Place, Word
+from moot.offchain.native.threads import share
+from moot.offchain.planning.accesses import Sizes, Strided, project
+from moot.offchain.planning.chains import Chain, find_factors
+from moot.offchain.programs.graph import Node, Operand, Origin, immediate
 
 _GRAIN = 1 << 20
 """Multiply-adds that make another thread worth its start."""

@@ -15,19 +15,19 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from offchain.backends.cpu.called_products import list_products
-from offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
-from offchain.backends.cpu.convolution_plans import plan_convolution
-from offchain.backends.cpu.convolutions import Convolution
-from offchain.backends.cpu.kernels.contraction.gemm import Floats, gemm
-from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
-from offchain.backends.cpu.panels import PanelledProduct, find_panels
-from offchain.backends.cpu.views import Reader, view
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call, Place
-from offchain.planning.accesses import (
+from moot.offchain.backends.cpu.called_products import list_products
+from moot.offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
+from moot.offchain.backends.cpu.convolution_plans import plan_convolution
+from moot.offchain.backends.cpu.convolutions import Convolution
+from moot.offchain.backends.cpu.kernels.contraction.gemm import Floats, gemm
+from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
+from moot.offchain.backends.cpu.panels import PanelledProduct, find_panels
+from moot.offchain.backends.cpu.views import Reader, view
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call, Place
+from moot.offchain.planning.accesses import (
     Sizes,
     Strided,
     collapse,
@@ -39,8 +39,8 @@ from offchain.planning.accesses import (
     restrict,
     row_major,
 )
-from offchain.planning.packing import Packing
-from offchain.programs.graph import Node, Operand, Origin
+from moot.offchain.planning.packing import Packing
+from moot.offchain.programs.graph import Node, Operand, Origin
 
 _SLAB_BYTES = 1 << 26
 _MOST_CALLS = 64

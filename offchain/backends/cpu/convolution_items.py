@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, ROWS
-from offchain.native.vectors import LANES
+from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS, ROWS
+from moot.offchain.native.vectors import LANES
 
 _PACKING, _READING = 40, 30
 """Multiply-adds of a vector that cost what it takes to pack one, or to bring one of the image."""

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from math import inf
 
-from offchain.backends.cpu.convolutions import Convolution
-from offchain.backends.cpu.line_convolutions import LineConvolution
-from offchain.backends.cpu.sliding import find_sliding
-from offchain.commitments.tensors import Array
-from offchain.programs.graph import Node
+from moot.offchain.backends.cpu.convolutions import Convolution
+from moot.offchain.backends.cpu.line_convolutions import LineConvolution
+from moot.offchain.backends.cpu.sliding import find_sliding
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.programs.graph import Node
 
 _LEAST_SAVED = 128
 """Terms of an element, on average, that are worth parts for a border."""

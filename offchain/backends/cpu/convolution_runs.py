@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
-from offchain.native.vectors import LANES
+from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from moot.offchain.native.vectors import LANES
 
 Integers = npt.NDArray[np.int64]
 

@@ -6,15 +6,15 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
-from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
-from offchain.backends.cpu.views import Reader, list_fills
-from offchain.commitments.tensors import Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call, Place, Word
-from offchain.planning.accesses import Strided, row_major
-from offchain.programs.graph import Node
+from moot.offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
+from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
+from moot.offchain.backends.cpu.views import Reader, list_fills
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call, Place, Word
+from moot.offchain.planning.accesses import Strided, row_major
+from moot.offchain.programs.graph import Node
 
 _ZERO = np.zeros(1, np.float32)
 

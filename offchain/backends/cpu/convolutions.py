@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.environment import report_change
-from offchain.backends.cpu.calls import (
+from moot.offchain.arithmetic.environment import report_change
+from moot.offchain.backends.cpu.calls import (
     Layout,
     SharedSequences,
     call,
@@ -25,20 +25,28 @@ from offchain.backends.cpu.calls import (
     reserve_scratch,
     share_out,
 )
-from offchain.backends.cpu.convolution_items import Item, Work, choose_items
-from offchain.backends.cpu.convolution_runs import Runs, find_runs
-from offchain.backends.cpu.convolution_starts import Starts
-from offchain.backends.cpu.kernels.contraction.convolution import TILE_BYTES, multiply_items
-from offchain.backends.cpu.kernels.contraction.convolution_packing import STEP_BYTES, WORD_BYTES
-from offchain.backends.cpu.kernels.contraction.convolution_records import Block, Chunk, Part, Sizes
-from offchain.backends.cpu.kernels.contraction.tile import (
+from moot.offchain.backends.cpu.convolution_items import Item, Work, choose_items
+from moot.offchain.backends.cpu.convolution_runs import Runs, find_runs
+from moot.offchain.backends.cpu.convolution_starts import Starts
+from moot.offchain.backends.cpu.kernels.contraction.convolution import TILE_BYTES, multiply_items
+from moot.offchain.backends.cpu.kernels.contraction.convolution_packing import (
+    STEP_BYTES,
+    WORD_BYTES,
+)
+from moot.offchain.backends.cpu.kernels.contraction.convolution_records import (
+    Block,
+    Chunk,
+    Part,
+    Sizes,
+)
+from moot.offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
     B_STEP_BYTES,
     COLUMNS,
     FLOAT_BYTES,
     ROWS,
 )
-from offchain.backends.cpu.sliding import (
+from moot.offchain.backends.cpu.sliding import (
     Ranges,
     Sliding,
     count,
@@ -48,15 +56,15 @@ from offchain.backends.cpu.sliding import (
     fix,
     join,
 )
-from offchain.commitments.tensors import Array
-from offchain.native import buffers
-from offchain.native.machine import get_second_cache_bytes
-from offchain.native.rooms import Memory
-from offchain.native.sequences import UNSUITABLE, Call, Place, Word
-from offchain.native.threads import get_threads
-from offchain.native.vectors import LANES, NAN, fill_lines
-from offchain.planning.accesses import Strided, find_strided, iterate_slabs, row_major
-from offchain.programs.graph import Node
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.native import buffers
+from moot.offchain.native.machine import get_second_cache_bytes
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import UNSUITABLE, Call, Place, Word
+from moot.offchain.native.threads import get_threads
+from moot.offchain.native.vectors import LANES, NAN, fill_lines
+from moot.offchain.planning.accesses import Strided, find_strided, iterate_slabs, row_major
+from moot.offchain.programs.graph import Node
 
 Integers = npt.NDArray[np.int64]
 

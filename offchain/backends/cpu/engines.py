@@ -3,18 +3,18 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
-from offchain.arithmetic.logged import LOGGED
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cpu import exact
-from offchain.backends.cpu.logged import plans as logged
-from offchain.backends.cpu.partials import list_partials
-from offchain.backends.cpu.plans import find_packing, is_fusible, plan_node
-from offchain.backends.port import Plan
-from offchain.commitments.tensors import Array
-from offchain.planning.packing import Packing
-from offchain.programs.graph import Node
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.logged import LOGGED
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cpu import exact
+from moot.offchain.backends.cpu.logged import plans as logged
+from moot.offchain.backends.cpu.partials import list_partials
+from moot.offchain.backends.cpu.plans import find_packing, is_fusible, plan_node
+from moot.offchain.backends.port import Plan
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning.packing import Packing
+from moot.offchain.programs.graph import Node
 
 
 def _find_none(_node: Node) -> None:

@@ -12,24 +12,24 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.exact import EXACT, is_sum, sums
-from offchain.backends.cpu.contractions import Contraction
-from offchain.backends.cpu.exact_products import multiply
-from offchain.backends.cpu.folds import Fold, Reduction
-from offchain.backends.cpu.gathers import read_integers
-from offchain.backends.cpu.indexing import Integers, open_grid
-from offchain.backends.cpu.kernels.bounded_sums import sum_rows
-from offchain.backends.cpu.kernels.exact_sums import scatter_sums, settle_rows
-from offchain.backends.cpu.partials import list_partials as list_elements
-from offchain.backends.cpu.partials import pack_partials
-from offchain.backends.cpu.plans import plan_node
-from offchain.backends.cpu.scatters import Scatter, depends_on_named
-from offchain.backends.cpu.views import Reader
-from offchain.backends.port import Plan
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.planning.accesses import iterate_slabs, project, restrict
-from offchain.programs.graph import Kind, Node, Operand
-from offchain.programs.semantics import compute_partials
+from moot.offchain.arithmetic.exact import EXACT, is_sum, sums
+from moot.offchain.backends.cpu.contractions import Contraction
+from moot.offchain.backends.cpu.exact_products import multiply
+from moot.offchain.backends.cpu.folds import Fold, Reduction
+from moot.offchain.backends.cpu.gathers import read_integers
+from moot.offchain.backends.cpu.indexing import Integers, open_grid
+from moot.offchain.backends.cpu.kernels.bounded_sums import sum_rows
+from moot.offchain.backends.cpu.kernels.exact_sums import scatter_sums, settle_rows
+from moot.offchain.backends.cpu.partials import list_partials as list_elements
+from moot.offchain.backends.cpu.partials import pack_partials
+from moot.offchain.backends.cpu.plans import plan_node
+from moot.offchain.backends.cpu.scatters import Scatter, depends_on_named
+from moot.offchain.backends.cpu.views import Reader
+from moot.offchain.backends.port import Plan
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.planning.accesses import iterate_slabs, project, restrict
+from moot.offchain.programs.graph import Kind, Node, Operand
+from moot.offchain.programs.semantics import compute_partials
 
 Floats = npt.NDArray[np.float32]
 

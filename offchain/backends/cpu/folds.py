@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.kernels.reduce import argmax, argmin, fold
-from offchain.backends.cpu.scalars import Apply, get_associative, get_function, widen
-from offchain.backends.cpu.views import Reader, make_constant, view
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.planning.accesses import (
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.kernels.reduce import argmax, argmin, fold
+from moot.offchain.backends.cpu.scalars import Apply, get_associative, get_function, widen
+from moot.offchain.backends.cpu.views import Reader, make_constant, view
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.planning.accesses import (
     collapse_groups,
     estimate_strides,
     find_strided,
@@ -22,7 +22,7 @@ from offchain.planning.accesses import (
     restrict,
     row_major,
 )
-from offchain.programs.graph import Node, Operand, Origin
+from moot.offchain.programs.graph import Node, Operand, Origin
 
 _POSITIONS = frozenset({Function.ARGMAX, Function.ARGMIN})
 

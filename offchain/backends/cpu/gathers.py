@@ -5,15 +5,15 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.indexed import IndexedTask, find_gather
-from offchain.backends.cpu.indexing import Integers, locate, open_grid
-from offchain.backends.cpu.views import Reader, make_constant, view
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call, Place
-from offchain.planning.accesses import Sizes, Strided, find_strided, get_used
-from offchain.programs.graph import Node, Operand, Row
+from moot.offchain.backends.cpu.indexed import IndexedTask, find_gather
+from moot.offchain.backends.cpu.indexing import Integers, locate, open_grid
+from moot.offchain.backends.cpu.views import Reader, make_constant, view
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call, Place
+from moot.offchain.planning.accesses import Sizes, Strided, find_strided, get_used
+from moot.offchain.programs.graph import Node, Operand, Row
 
 _SLAB_ELEMENTS = 1 << 21
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
-from offchain.backends.cpu.views import Reader
-from offchain.planning.accesses import Sizes, Strided, collapse_groups
-from offchain.programs.graph import Operand
+from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from moot.offchain.backends.cpu.views import Reader
+from moot.offchain.planning.accesses import Sizes, Strided, collapse_groups
+from moot.offchain.programs.graph import Operand
 
 
 class GroupedReader(NamedTuple):

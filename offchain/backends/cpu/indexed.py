@@ -6,17 +6,17 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.calls import share_out
-from offchain.backends.cpu.kernels.fused.indexed import Index, Indexed, Kernel, compile_indexed
-from offchain.backends.cpu.views import Reader
-from offchain.commitments.tensors import Array
-from offchain.native.buffers import get_address
-from offchain.native.sequences import Block, Call, Word
-from offchain.native.threads import share
-from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
-from offchain.planning.gathers import INTEGERS, Coordinate, find_addressed
-from offchain.programs.graph import Node
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.calls import share_out
+from moot.offchain.backends.cpu.kernels.fused.indexed import Index, Indexed, Kernel, compile_indexed
+from moot.offchain.backends.cpu.views import Reader
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.native.buffers import get_address
+from moot.offchain.native.sequences import Block, Call, Word
+from moot.offchain.native.threads import share
+from moot.offchain.planning.accesses import Sizes, Strided, coalesce, row_major
+from moot.offchain.planning.gathers import INTEGERS, Coordinate, find_addressed
+from moot.offchain.programs.graph import Node
 
 _GRAIN_ELEMENTS = 1 << 16
 """Elements that make another thread worth its start."""

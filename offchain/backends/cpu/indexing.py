@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.commitments.tensors import Array
-from offchain.programs.graph import Row
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.programs.graph import Row
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -11,23 +11,23 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from offchain.backends.cpu.calls import call, reserve_scratch, share_out
-from offchain.backends.cpu.convolutions import Convolution, Places
-from offchain.backends.cpu.kernels.contraction.convolution_lines import (
+from moot.offchain.backends.cpu.calls import call, reserve_scratch, share_out
+from moot.offchain.backends.cpu.convolutions import Convolution, Places
+from moot.offchain.backends.cpu.kernels.contraction.convolution_lines import (
     MOST_STRIDE,
     SLACK,
     TILE_COLUMNS,
     TILE_SIZE,
     multiply_lines,
 )
-from offchain.backends.cpu.kernels.contraction.convolution_records import Lines
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
-from offchain.backends.cpu.sliding import Ranges, Window, cut, find_window, fix
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call
-from offchain.native.threads import get_threads
-from offchain.native.vectors import LANES
-from offchain.planning.accesses import find_strided
+from moot.offchain.backends.cpu.kernels.contraction.convolution_records import Lines
+from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from moot.offchain.backends.cpu.sliding import Ranges, Window, cut, find_window, fix
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call
+from moot.offchain.native.threads import get_threads
+from moot.offchain.native.vectors import LANES
+from moot.offchain.planning.accesses import find_strided
 
 Integers = npt.NDArray[np.int64]
 

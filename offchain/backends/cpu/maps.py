@@ -5,19 +5,19 @@ from math import prod
 
 import numpy as np
 
-from offchain.arithmetic.functions import Function
-from offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
-from offchain.backends.cpu.scalars import Apply, get_function
-from offchain.backends.cpu.turns import find_turned
-from offchain.backends.cpu.views import SHORT_ELEMENTS, Reader, view
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call, Place
-from offchain.native.threads import share
-from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
-from offchain.planning.readings import is_whole
-from offchain.programs.graph import Node
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
+from moot.offchain.backends.cpu.scalars import Apply, get_function
+from moot.offchain.backends.cpu.turns import find_turned
+from moot.offchain.backends.cpu.views import SHORT_ELEMENTS, Reader, view
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call, Place
+from moot.offchain.native.threads import share
+from moot.offchain.planning.accesses import Sizes, Strided, coalesce, row_major
+from moot.offchain.planning.readings import is_whole
+from moot.offchain.programs.graph import Node
 
 _BLOCK_ELEMENTS = 1 << 16
 _BLOCK_POWERS = 1 << 22

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from offchain.errors import NotEnoughMemory
-from offchain.native import buffers
+from moot.offchain.errors import NotEnoughMemory
+from moot.offchain.native import buffers
 
 _NEGLIGIBLE_BYTES = 1 << 20
 """Bytes below which the system is not asked."""

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from itertools import combinations
 from math import gcd, prod
 
-from offchain.backends.cpu.calls import lay_out_whole
-from offchain.backends.cpu.views import Filler, list_fills, make_constant
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call, Place
-from offchain.planning.accesses import Box
-from offchain.programs.graph import Node, Origin
+from moot.offchain.backends.cpu.calls import lay_out_whole
+from moot.offchain.backends.cpu.views import Filler, list_fills, make_constant
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call, Place
+from moot.offchain.planning.accesses import Box
+from moot.offchain.programs.graph import Node, Origin
 
 _MAX_COMPARED = 16
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, TypeVar
 
-from offchain.backends.cpu.calls import (
+from moot.offchain.backends.cpu.calls import (
     call,
     lay_out,
     lay_out_whole,
@@ -13,20 +13,23 @@ from offchain.backends.cpu.calls import (
     share_out,
     skip,
 )
-from offchain.backends.cpu.grouped import GroupedReader
-from offchain.backends.cpu.kernels.contraction.gemm import GRAIN
-from offchain.backends.cpu.kernels.contraction.panels import count_scratch_floats, multiply_panels
-from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
-from offchain.backends.cpu.views import view
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.scratch import get_scratch
-from offchain.native.sequences import Call, Place
-from offchain.native.threads import share
-from offchain.planning.accesses import collapse, find_strided, get_used, project
-from offchain.planning.preconditions import Form, Precondition, make_form
-from offchain.programs.graph import Node, Origin
+from moot.offchain.backends.cpu.grouped import GroupedReader
+from moot.offchain.backends.cpu.kernels.contraction.gemm import GRAIN
+from moot.offchain.backends.cpu.kernels.contraction.panels import (
+    count_scratch_floats,
+    multiply_panels,
+)
+from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
+from moot.offchain.backends.cpu.views import view
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.scratch import get_scratch
+from moot.offchain.native.sequences import Call, Place
+from moot.offchain.native.threads import share
+from moot.offchain.planning.accesses import collapse, find_strided, get_used, project
+from moot.offchain.planning.preconditions import Form, Precondition, make_form
+from moot.offchain.programs.graph import Node, Origin
 
 _GivenT = TypeVar("_GivenT")
 

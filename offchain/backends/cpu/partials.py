@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from offchain.arithmetic.environment import standard_environment
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.gathers import read_integers
-from offchain.backends.cpu.kernels.contraction.gemm import fold_partials
-from offchain.backends.cpu.scalars import widen
-from offchain.backends.cpu.views import Reader
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.planning.accesses import project, restrict
-from offchain.programs.graph import Kind, Node
-from offchain.programs.semantics import unravel
+from moot.offchain.arithmetic.environment import standard_environment
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.gathers import read_integers
+from moot.offchain.backends.cpu.kernels.contraction.gemm import fold_partials
+from moot.offchain.backends.cpu.scalars import widen
+from moot.offchain.backends.cpu.views import Reader
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.planning.accesses import project, restrict
+from moot.offchain.programs.graph import Kind, Node
+from moot.offchain.programs.semantics import unravel
 
 _UFUNCS: Mapping[Function, np.ufunc] = {
     Function.ADD: np.add,

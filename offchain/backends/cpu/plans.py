@@ -4,22 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from offchain.arithmetic.functions import Function
-from offchain.backends.cpu.contractions import Contraction, plan_contraction
-from offchain.backends.cpu.folds import Reduction
-from offchain.backends.cpu.gathers import plan_gather
-from offchain.backends.cpu.kernels import philox
-from offchain.backends.cpu.maps import Map
-from offchain.backends.cpu.moves import Alias, Move
-from offchain.backends.cpu.scatters import plan_scatter
-from offchain.backends.cpu.windows import WindowReduction
-from offchain.backends.port import Plan
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.planning.accesses import project
-from offchain.planning.packing import Packing
-from offchain.planning.readings import as_map, is_alias
-from offchain.planning.windows import find_window
-from offchain.programs.graph import Kind, Node
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.backends.cpu.contractions import Contraction, plan_contraction
+from moot.offchain.backends.cpu.folds import Reduction
+from moot.offchain.backends.cpu.gathers import plan_gather
+from moot.offchain.backends.cpu.kernels import philox
+from moot.offchain.backends.cpu.maps import Map
+from moot.offchain.backends.cpu.moves import Alias, Move
+from moot.offchain.backends.cpu.scatters import plan_scatter
+from moot.offchain.backends.cpu.windows import WindowReduction
+from moot.offchain.backends.port import Plan
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.planning.accesses import project
+from moot.offchain.planning.packing import Packing
+from moot.offchain.planning.readings import as_map, is_alias
+from moot.offchain.planning.windows import find_window
+from moot.offchain.programs.graph import Kind, Node
 
 
 class _Random:

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
-from offchain.backends.cpu import doubles
-from offchain.backends.cpu.doubles import Doubles
-from offchain.backends.cpu.kernels.bounded_sums import compute_reach
-from offchain.backends.cpu.kernels.norms import measure_columns, measure_rows
-from offchain.native.threads import get_threads, share
+from moot.offchain.backends.cpu import doubles
+from moot.offchain.backends.cpu.doubles import Doubles
+from moot.offchain.backends.cpu.kernels.bounded_sums import compute_reach
+from moot.offchain.backends.cpu.kernels.norms import measure_columns, measure_rows
+from moot.offchain.native.threads import get_threads, share
 
 Floats = npt.NDArray[np.float32]
 

@@ -10,18 +10,18 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import reserve_scratch, share_out, skip
-from offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel, compile_region
-from offchain.backends.cpu.views import Reader
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Block, Call, Place
-from offchain.native.threads import get_threads, share_call
-from offchain.native.vectors import LANES, fill_lines
-from offchain.planning.assembly import Assembly
-from offchain.planning.region import Gathered, Lead, Load, Plan, Region, Value
-from offchain.planning.roles import Group
+from moot.offchain.backends.cpu.calls import reserve_scratch, share_out, skip
+from moot.offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel, compile_region
+from moot.offchain.backends.cpu.views import Reader
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Block, Call, Place
+from moot.offchain.native.threads import get_threads, share_call
+from moot.offchain.native.vectors import LANES, fill_lines
+from moot.offchain.planning.assembly import Assembly
+from moot.offchain.planning.region import Gathered, Lead, Load, Plan, Region, Value
+from moot.offchain.planning.roles import Group
 
 _BLOCK_BYTES = 12 << 10
 """Bytes of a block's rows in all operands and outputs, which stay in a core's first cache."""

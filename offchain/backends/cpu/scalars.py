@@ -11,11 +11,11 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic import bfloat16
-from offchain.arithmetic.evaluate import check_types
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.kernels import elementary
-from offchain.commitments.tensors import Array
+from moot.offchain.arithmetic import bfloat16
+from moot.offchain.arithmetic.evaluate import check_types
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.kernels import elementary
+from moot.offchain.commitments.tensors import Array
 
 Apply = Callable[..., None]
 """(out, *operands): computes all elements of `out`."""

@@ -7,20 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
-from offchain.backends.cpu.gathers import read_integers
-from offchain.backends.cpu.indexed import IndexedTask, find_scatter
-from offchain.backends.cpu.indexing import Integers, Mask, open_grid
-from offchain.backends.cpu.kernels.scatter import scatter_add_rows, scatter_assign_flat
-from offchain.backends.cpu.scalars import Apply, get_associative, get_function
-from offchain.backends.cpu.views import Reader, make_constant, view
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers, emit
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call, Place
-from offchain.native.threads import share
-from offchain.planning.accesses import (
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
+from moot.offchain.backends.cpu.gathers import read_integers
+from moot.offchain.backends.cpu.indexed import IndexedTask, find_scatter
+from moot.offchain.backends.cpu.indexing import Integers, Mask, open_grid
+from moot.offchain.backends.cpu.kernels.scatter import scatter_add_rows, scatter_assign_flat
+from moot.offchain.backends.cpu.scalars import Apply, get_associative, get_function
+from moot.offchain.backends.cpu.views import Reader, make_constant, view
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers, emit
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call, Place
+from moot.offchain.native.threads import share
+from moot.offchain.planning.accesses import (
     Sizes,
     Strided,
     collapse,
@@ -29,7 +29,7 @@ from offchain.planning.accesses import (
     restrict,
     row_major,
 )
-from offchain.programs.graph import Node, Operand
+from moot.offchain.programs.graph import Node, Operand
 
 _GRAIN = 1 << 16
 """Elements of the source that make another thread worth its start."""

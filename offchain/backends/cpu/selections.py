@@ -9,15 +9,15 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.kernels.largest import find_largest
-from offchain.backends.cpu.kernels.sorting import is_counter, make_keys, sort_lines
-from offchain.backends.cpu.plans import plan_node
-from offchain.backends.cpu.views import view
-from offchain.commitments.tensors import Array
-from offchain.planning.accesses import Sizes
-from offchain.planning.selections import Selection
-from offchain.planning.sorts import Sort
-from offchain.programs.graph import Node, Operand, Origin
+from moot.offchain.backends.cpu.kernels.largest import find_largest
+from moot.offchain.backends.cpu.kernels.sorting import is_counter, make_keys, sort_lines
+from moot.offchain.backends.cpu.plans import plan_node
+from moot.offchain.backends.cpu.views import view
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning.accesses import Sizes
+from moot.offchain.planning.selections import Selection
+from moot.offchain.planning.sorts import Sort
+from moot.offchain.programs.graph import Node, Operand, Origin
 
 
 class LargestElements:

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from operator import call
 from typing import Any, cast
 
-from offchain.arithmetic.environment import report_change
-from offchain.backends.cpu.calls import CalledPlan, SharedSequences
-from offchain.backends.cpu.moves import Alias
-from offchain.backends.layout import SequenceLayout
-from offchain.backends.port import Step
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.sequences import DONE, UNSUITABLE, Call, Expected, Place
-from offchain.programs.graph import Slot
+from moot.offchain.arithmetic.environment import report_change
+from moot.offchain.backends.cpu.calls import CalledPlan, SharedSequences
+from moot.offchain.backends.cpu.moves import Alias
+from moot.offchain.backends.layout import SequenceLayout
+from moot.offchain.backends.port import Step
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import DONE, UNSUITABLE, Call, Expected, Place
+from moot.offchain.programs.graph import Slot
 
 
 class CalledSequence:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import gcd, inf, prod
 from typing import ClassVar, NamedTuple
 
-from offchain.planning.accesses import (
+from moot.offchain.planning.accesses import (
     Sizes,
     Strided,
     find_strided,
@@ -27,8 +27,8 @@ from offchain.planning.accesses import (
     restrict,
     row_major,
 )
-from offchain.planning.preconditions import Form, Precondition, make_form
-from offchain.programs.graph import Node, Operand, Origin, Row
+from moot.offchain.planning.preconditions import Form, Precondition, make_form
+from moot.offchain.programs.graph import Node, Operand, Origin, Row
 
 Ranges = Sequence[range]
 """A box: the range of each variable of a domain."""

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from offchain.backends.cpu.contractions import Views
-from offchain.backends.cpu.kernels.contraction.gemm import Floats
-from offchain.backends.cpu.kernels.magnitudes import find_magnitude
-from offchain.backends.cpu.kernels.tails import UNIT, Integers, find_ends
-from offchain.commitments.tensors import Array
-from offchain.planning.region import Region
-from offchain.planning.tails import Tail
+from moot.offchain.backends.cpu.contractions import Views
+from moot.offchain.backends.cpu.kernels.contraction.gemm import Floats
+from moot.offchain.backends.cpu.kernels.magnitudes import find_magnitude
+from moot.offchain.backends.cpu.kernels.tails import UNIT, Integers, find_ends
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning.region import Region
+from moot.offchain.planning.tails import Tail
 
 _BOUND = 2.0**126
 """What the magnitude of a sum may reach, so that no rounding on the way makes it infinite."""

@@ -5,12 +5,12 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.kernels.turns import LEAST_SIDE, MOST_LANES, get_turn
-from offchain.commitments.tensors import Array
-from offchain.native.buffers import get_address
-from offchain.native.sequences import Block, Call, Word
-from offchain.native.threads import share
-from offchain.planning.accesses import Sizes
+from moot.offchain.backends.cpu.kernels.turns import LEAST_SIDE, MOST_LANES, get_turn
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.native.buffers import get_address
+from moot.offchain.native.sequences import Block, Call, Word
+from moot.offchain.native.threads import share
+from moot.offchain.planning.accesses import Sizes
 
 _LEAST_ELEMENTS = 1 << 10
 """Elements of a copy that are worth machine code of our own."""

@@ -6,15 +6,15 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import share_out, skip
-from offchain.backends.cpu.kernels.fused.vertical import Kernel, compile_fold
-from offchain.backends.cpu.views import Reader
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call, Place
-from offchain.native.threads import share
-from offchain.planning.vertical import Vertical
+from moot.offchain.backends.cpu.calls import share_out, skip
+from moot.offchain.backends.cpu.kernels.fused.vertical import Kernel, compile_fold
+from moot.offchain.backends.cpu.views import Reader
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call, Place
+from moot.offchain.native.threads import share
+from moot.offchain.planning.vertical import Vertical
 
 _GRAIN_BYTES = 1 << 19
 """Bytes of the operand that make another thread worth its start."""

@@ -8,17 +8,17 @@ from math import prod
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
-from offchain.backends.cpu.calls import Layout, count_copies, lay_out, list_copies
-from offchain.backends.cpu.indexing import copy_in_range
-from offchain.backends.cpu.turns import Turned, find_turned
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call, Place, Word
-from offchain.planning.accesses import Box, Sizes, Strided, find_boxes, row_major
-from offchain.planning.readings import Reading
-from offchain.programs.graph import Operand, Origin
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.backends.cpu.calls import Layout, count_copies, lay_out, list_copies
+from moot.offchain.backends.cpu.indexing import copy_in_range
+from moot.offchain.backends.cpu.turns import Turned, find_turned
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call, Place, Word
+from moot.offchain.planning.accesses import Box, Sizes, Strided, find_boxes, row_major
+from moot.offchain.planning.readings import Reading
+from moot.offchain.programs.graph import Operand, Origin
 
 SHORT_ELEMENTS = 1 << 16
 """Elements that are copied too fast for another way of copying them to matter."""

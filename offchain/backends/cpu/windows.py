@@ -6,16 +6,16 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import share_out
-from offchain.backends.cpu.kernels.fused.windows import Kernel, compile_fold
-from offchain.backends.cpu.views import make_constant
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.native import buffers
-from offchain.native.rooms import Memory
-from offchain.native.sequences import Call, Place
-from offchain.native.threads import share
-from offchain.planning.windows import WindowFold
-from offchain.programs.graph import Node
+from moot.offchain.backends.cpu.calls import share_out
+from moot.offchain.backends.cpu.kernels.fused.windows import Kernel, compile_fold
+from moot.offchain.backends.cpu.views import make_constant
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.native import buffers
+from moot.offchain.native.rooms import Memory
+from moot.offchain.native.sequences import Call, Place
+from moot.offchain.native.threads import share
+from moot.offchain.planning.windows import WindowFold
+from moot.offchain.programs.graph import Node
 
 _GRAIN_ELEMENTS = 1 << 16
 """Elements of windows that make another thread worth its start."""

@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT, is_sum
-from offchain.arithmetic.ordered import ORDERED
-from offchain.backends.cuda.exchange import adopt
-from offchain.backends.cuda.hashing import Hasher
-from offchain.backends.cuda.machine import Machine, Tensor
-from offchain.backends.cuda.plans import plan
-from offchain.backends.cuda.regions.plans import FusedRegion, is_fusible
-from offchain.backends.cuda.sequences import LaunchedSequence
-from offchain.backends.port import FusedPlan, Plan, Step
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.commitments.tree import Digest
-from offchain.errors import NotEnoughMemory
-from offchain.planning.grouping import Fused
-from offchain.planning.roles import Group
-from offchain.programs.graph import Node, Slot
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT, is_sum
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cuda.exchange import adopt
+from moot.offchain.backends.cuda.hashing import Hasher
+from moot.offchain.backends.cuda.machine import Machine, Tensor
+from moot.offchain.backends.cuda.plans import plan
+from moot.offchain.backends.cuda.regions.plans import FusedRegion, is_fusible
+from moot.offchain.backends.cuda.sequences import LaunchedSequence
+from moot.offchain.backends.port import FusedPlan, Plan, Step
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import NotEnoughMemory
+from moot.offchain.planning.grouping import Fused
+from moot.offchain.planning.roles import Group
+from moot.offchain.programs.graph import Node, Slot
 
 _MOST_SEQUENCE_BYTES = 1 << 32
 

@@ -13,9 +13,9 @@ from math import gcd, prod
 
 from llvmlite import ir
 
-from offchain.backends.cuda.elements import Variable, read, read_at, unravel, write
-from offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, word
-from offchain.backends.cuda.tiling import (
+from moot.offchain.backends.cuda.elements import Variable, read, read_at, unravel, write
+from moot.offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, word
+from moot.offchain.backends.cuda.tiling import (
     VECTOR,
     WARP_SIDES,
     Split,
@@ -25,10 +25,10 @@ from offchain.backends.cuda.tiling import (
     find_split,
     reads_along_lines,
 )
-from offchain.native import vectors
-from offchain.native.vectors import FLOAT, INDEX
-from offchain.planning.accesses import coalesce, find_strided
-from offchain.programs.graph import Node, Origin
+from moot.offchain.native import vectors
+from moot.offchain.native.vectors import FLOAT, INDEX
+from moot.offchain.planning.accesses import coalesce, find_strided
+from moot.offchain.programs.graph import Node, Origin
 
 _FLOAT_BYTES = 4
 _TURNS = -2

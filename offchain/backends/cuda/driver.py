@@ -16,10 +16,10 @@ from functools import cache
 from heapq import heappop, heappush
 from typing import Any
 
-from offchain.backends.cuda.kernel import Kernel
-from offchain.backends.cuda.machine import DEVICE, Launch
-from offchain.backends.cuda.ptx import translate
-from offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
+from moot.offchain.backends.cuda.kernel import Kernel
+from moot.offchain.backends.cuda.machine import DEVICE, Launch
+from moot.offchain.backends.cuda.ptx import translate
+from moot.offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
 
 _LIBRARY = "libcuda.so.1"
 _LEAST_VERSION, _LEAST_CAPABILITY = 12000, (7, 5)

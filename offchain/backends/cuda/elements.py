@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import DType
-from offchain.backends.cuda.kernel import Context, word
-from offchain.errors import ProgramError
-from offchain.native import emit
-from offchain.native.vectors import INDEX, WORD
-from offchain.programs.graph import Operand, Origin, Row
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.backends.cuda.kernel import Context, word
+from moot.offchain.errors import ProgramError
+from moot.offchain.native import emit
+from moot.offchain.native.vectors import INDEX, WORD
+from moot.offchain.programs.graph import Operand, Origin, Row
 
 _WIDE = ir.IntType(128)
 _BIT = ir.IntType(1)

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
-from offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, Products, word
-from offchain.backends.cuda.machine import HOST, Launch
-from offchain.native import native, vectors
-from offchain.native.vectors import FLOAT, WORD
+from moot.offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, Products, word
+from moot.offchain.backends.cuda.machine import HOST, Launch
+from moot.offchain.native import native, vectors
+from moot.offchain.native.vectors import FLOAT, WORD
 
 _SOIL = 0xA5
 _CELL_BYTES = 4

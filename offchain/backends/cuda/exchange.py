@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from offchain.backends.cuda.machine import DEVICE, HOST, Machine, Tensor
-from offchain.errors import DeviceError, ProgramError
+from moot.offchain.backends.cuda.machine import DEVICE, HOST, Machine, Tensor
+from moot.offchain.errors import DeviceError, ProgramError
 
 _DEVICES = {HOST: "the processor", DEVICE: "an NVIDIA device"}
 _NAME, _USED = b"dltensor", b"used_dltensor"

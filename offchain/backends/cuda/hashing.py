@@ -11,10 +11,10 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from offchain.backends.cuda.kernel import Context, Kernel, word
-from offchain.backends.cuda.machine import Machine, Tensor
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.keccak_lanes import (
+from moot.offchain.backends.cuda.kernel import Context, Kernel, word
+from moot.offchain.backends.cuda.machine import Machine, Tensor
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.keccak_lanes import (
     DIGEST_BYTES,
     DIGEST_WORDS,
     RATE_WORDS,
@@ -22,10 +22,10 @@ from offchain.commitments.keccak_lanes import (
     STATE_WORDS,
     permute_round,
 )
-from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import EMPTY_TOP, SUBTREE_BYTES
-from offchain.commitments.tree import Digest
-from offchain.native.vectors import WORD
+from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
+from moot.offchain.commitments.tensors import EMPTY_TOP, SUBTREE_BYTES
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.native.vectors import WORD
 
 _WORD_BYTES, _BYTE_BITS = 8, 8
 _LAST_BYTE = 0x80 << 56

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from offchain.native.vectors import FLOAT, WORD
+from moot.offchain.native.vectors import FLOAT, WORD
 
 
 class Context(ABC):

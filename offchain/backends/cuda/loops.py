@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from offchain.backends.cuda.kernel import word
-from offchain.native import vectors
+from moot.offchain.backends.cuda.kernel import word
+from moot.offchain.native import vectors
 
 Body = Callable[[Sequence[ir.Value], list[ir.Value]], Sequence[ir.Value]]
 """(numbers, state before them) -> the state after them."""

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from offchain.backends.cuda.kernel import Kernel
-from offchain.commitments.tensors import Array
+from moot.offchain.backends.cuda.kernel import Kernel
+from moot.offchain.commitments.tensors import Array
 
 _LEAST_BYTES = 16
 """Every tensor has so many, so that its first element may be read, even where there is none."""
@@ -106,7 +106,7 @@ class Tensor:
 
     def __dlpack__(self, **_: Any) -> Any:
         """Return a capsule of it, to be read where it is, after all that was launched before."""
-        from offchain.backends.cuda.exchange import export  # noqa: PLC0415 - which knows tensors
+        from moot.offchain.backends.cuda.exchange import export  # noqa: PLC0415 - which knows tensors
 
         return export(self)
 

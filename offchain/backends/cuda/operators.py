@@ -10,8 +10,8 @@ from functools import cache, partial
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cuda.elements import (
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cuda.elements import (
     Variable,
     any_integer,
     as_integer,
@@ -21,13 +21,13 @@ from offchain.backends.cuda.elements import (
     unravel,
     write,
 )
-from offchain.backends.cuda.kernel import Context, Kernel, Phase, word
-from offchain.backends.cuda.loops import repeat_together
-from offchain.backends.cuda.uniform import write_uniform
-from offchain.native import emit, vectors
-from offchain.native.transcendental.power import emit_power
-from offchain.native.vectors import BYTE, INDEX
-from offchain.programs.graph import Kind, Node, Origin
+from moot.offchain.backends.cuda.kernel import Context, Kernel, Phase, word
+from moot.offchain.backends.cuda.loops import repeat_together
+from moot.offchain.backends.cuda.uniform import write_uniform
+from moot.offchain.native import emit, vectors
+from moot.offchain.native.transcendental.power import emit_power
+from moot.offchain.native.vectors import BYTE, INDEX
+from moot.offchain.programs.graph import Kind, Node, Origin
 
 _POSITIONS = {Function.ARGMAX: Function.GT, Function.ARGMIN: Function.LT}
 

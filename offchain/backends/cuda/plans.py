@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.exact import EXACT, is_sum
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cuda import contraction
-from offchain.backends.cuda.exact.plans import plan_sum
-from offchain.backends.cuda.machine import Launch, Machine, Tensor
-from offchain.backends.cuda.operators import make_scatter
-from offchain.backends.cuda.single import (
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.exact import EXACT, is_sum
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cuda import contraction
+from moot.offchain.backends.cuda.exact.plans import plan_sum
+from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
+from moot.offchain.backends.cuda.operators import make_scatter
+from moot.offchain.backends.cuda.single import (
     Flats,
     Reserve,
     Single,
@@ -23,12 +23,12 @@ from offchain.backends.cuda.single import (
     launch_all,
     make_launch,
 )
-from offchain.backends.cuda.tiling import Tiling, choose_tiling, count_blocks
-from offchain.backends.port import Plan
-from offchain.commitments.tensors import NUMPY_TYPES
-from offchain.planning.accesses import get_used, project
-from offchain.planning.readings import is_alias
-from offchain.programs.graph import Kind, Node, Operand, Origin
+from moot.offchain.backends.cuda.tiling import Tiling, choose_tiling, count_blocks
+from moot.offchain.backends.port import Plan
+from moot.offchain.commitments.tensors import NUMPY_TYPES
+from moot.offchain.planning.accesses import get_used, project
+from moot.offchain.planning.readings import is_alias
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin
 
 
 class Tiled:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from llvmlite import binding, ir
 
-from offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, Products, word
-from offchain.cache import Cache
-from offchain.native import vectors
-from offchain.native.vectors import BYTE, FLOAT, INDEX, WORD
+from moot.offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, Products, word
+from moot.offchain.cache import Cache
+from moot.offchain.native import vectors
+from moot.offchain.native.vectors import BYTE, FLOAT, INDEX, WORD
 
 TRIPLE = "nvptx64-nvidia-cuda"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")

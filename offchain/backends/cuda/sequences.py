@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from offchain.backends.cuda.machine import Launch, Machine, Tensor
-from offchain.backends.cuda.plans import Alias, View
-from offchain.backends.cuda.single import LaunchedPlan, Reserve
-from offchain.backends.layout import SequenceLayout
-from offchain.backends.port import Step
-from offchain.commitments.tensors import NUMPY_TYPES
-from offchain.native.rooms import Memory
+from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
+from moot.offchain.backends.cuda.plans import Alias, View
+from moot.offchain.backends.cuda.single import LaunchedPlan, Reserve
+from moot.offchain.backends.layout import SequenceLayout
+from moot.offchain.backends.port import Step
+from moot.offchain.commitments.tensors import NUMPY_TYPES
+from moot.offchain.native.rooms import Memory
 
 _MOST = 4
 """Graphs of a sequence that are kept, each for other addresses, and addresses without a graph that

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from offchain.backends.cuda.kernel import Kernel
-from offchain.backends.cuda.machine import Launch, Machine, Tensor
-from offchain.backends.cuda.operators import make_kernel
-from offchain.commitments.tensors import NUMPY_TYPES
-from offchain.programs.graph import Kind, Node
+from moot.offchain.backends.cuda.kernel import Kernel
+from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
+from moot.offchain.backends.cuda.operators import make_kernel
+from moot.offchain.commitments.tensors import NUMPY_TYPES
+from moot.offchain.programs.graph import Kind, Node
 
 Flats = Sequence[Tensor | None]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from offchain.planning.accesses import estimate_strides, get_used
-from offchain.programs.graph import Node
+from moot.offchain.planning.accesses import estimate_strides, get_used
+from moot.offchain.programs.graph import Node
 
 VECTOR = 4
 """Elements that a thread reads from shared memory at once."""

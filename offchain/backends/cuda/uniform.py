@@ -2,9 +2,9 @@
 
 from llvmlite import ir
 
-from offchain.arithmetic import philox
-from offchain.backends.cuda.kernel import Context, word
-from offchain.native.vectors import FLOAT, INDEX, WORD
+from moot.offchain.arithmetic import philox
+from moot.offchain.backends.cuda.kernel import Context, word
+from moot.offchain.native.vectors import FLOAT, INDEX, WORD
 
 _WORD_BITS, _DROPPED, _UNIT = 32, 8, 2.0**-24
 

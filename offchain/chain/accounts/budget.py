@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from offchain.chain.accounts.fees import Fees
-from offchain.chain.receipts import Transaction
+from moot.offchain.chain.accounts.fees import Fees
+from moot.offchain.chain.receipts import Transaction
 
 
 def calculate_reserve(transaction: Transaction, fees: Fees) -> int:

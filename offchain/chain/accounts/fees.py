@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 GWEI = 10**9
 RAISE = (9, 8)

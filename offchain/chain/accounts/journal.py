@@ -19,11 +19,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from offchain.chain.accounts.fees import Fees
-from offchain.chain.accounts.signers import hash_raw
-from offchain.chain.receipts import Address, Transaction
-from offchain.errors import AccountBusy, ChainError, StoreError
-from offchain.files import flush_file, make_folder, replacing
+from moot.offchain.chain.accounts.fees import Fees
+from moot.offchain.chain.accounts.signers import hash_raw
+from moot.offchain.chain.receipts import Address, Transaction
+from moot.offchain.errors import AccountBusy, ChainError, StoreError
+from moot.offchain.files import flush_file, make_folder, replacing
 
 COMPACTED_BYTES = 2**20
 """A journal that is longer is written anew, without what is long final, when it is opened."""

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from offchain.chain.accounts.signers import Order
-from offchain.chain.receipts import Address
-from offchain.errors import CannotWrite, KeystoreError, UsageError
+from moot.offchain.chain.accounts.signers import Order
+from moot.offchain.chain.receipts import Address
+from moot.offchain.errors import CannotWrite, KeystoreError, UsageError
 
 PRIVATE = 0o600
 MOST_BYTES = 2**16

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from offchain.chain.accounts.fees import FeePolicy
-from offchain.chain.accounts.journal import Entry, Journal, find_folder
-from offchain.chain.accounts.sender import Sender
-from offchain.chain.accounts.signers import Signer
-from offchain.chain.connection import DEFAULT_PATIENCE_S, Chain, find_genesis
-from offchain.chain.endpoints import Endpoints, Say, say_nothing
-from offchain.chain.jsonrpc import JsonRpc, poll
-from offchain.chain.receipts import Address, Mined, Transaction
-from offchain.chain.transports import Transport
-from offchain.errors import ChainError, ChainUnavailable, TransactionLost, TransactionRefused
+from moot.offchain.chain.accounts.fees import FeePolicy
+from moot.offchain.chain.accounts.journal import Entry, Journal, find_folder
+from moot.offchain.chain.accounts.sender import Sender
+from moot.offchain.chain.accounts.signers import Signer
+from moot.offchain.chain.connection import DEFAULT_PATIENCE_S, Chain, find_genesis
+from moot.offchain.chain.endpoints import Endpoints, Say, say_nothing
+from moot.offchain.chain.jsonrpc import JsonRpc, poll
+from moot.offchain.chain.receipts import Address, Mined, Transaction
+from moot.offchain.chain.transports import Transport
+from moot.offchain.errors import ChainError, ChainUnavailable, TransactionLost, TransactionRefused
 
 
 class OwnNode(JsonRpc):

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from offchain.chain.accounts.budget import calculate_reserve, find_shortage
-from offchain.chain.accounts.fees import (
+from moot.offchain.chain.accounts.budget import calculate_reserve, find_shortage
+from moot.offchain.chain.accounts.fees import (
     GWEI,
     SLOWNESS,
     FeePolicy,
@@ -20,13 +20,13 @@ from offchain.chain.accounts.fees import (
     is_below,
     raise_fees,
 )
-from offchain.chain.accounts.journal import Entry, Journal, Version, digest_call
-from offchain.chain.accounts.sight import MOST_TOGETHER, Port, Sight, look
-from offchain.chain.accounts.signers import Order, Signer
-from offchain.chain.endpoints import Say
-from offchain.chain.receipts import GAS_LIMIT, Transaction
-from offchain.chain.transports import Question
-from offchain.errors import (
+from moot.offchain.chain.accounts.journal import Entry, Journal, Version, digest_call
+from moot.offchain.chain.accounts.sight import MOST_TOGETHER, Port, Sight, look
+from moot.offchain.chain.accounts.signers import Order, Signer
+from moot.offchain.chain.endpoints import Say
+from moot.offchain.chain.receipts import GAS_LIMIT, Transaction
+from moot.offchain.chain.transports import Question
+from moot.offchain.errors import (
     ChainError,
     ChainUnavailable,
     NodeError,

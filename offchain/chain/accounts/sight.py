@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from offchain.chain.accounts.journal import Entry
-from offchain.chain.receipts import Address
-from offchain.chain.transports import Question
-from offchain.errors import ChainUnavailable, NodeError
+from moot.offchain.chain.accounts.journal import Entry
+from moot.offchain.chain.receipts import Address
+from moot.offchain.chain.transports import Question
+from moot.offchain.errors import ChainUnavailable, NodeError
 
 MOST_TOGETHER = 100
 """Questions in one batch, which public nodes allow."""

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from offchain.chain.accounts.fees import Fees
-from offchain.chain.receipts import Address, Transaction
-from offchain.chain.transports import Transport
-from offchain.commitments.keccak import keccak256
-from offchain.errors import NodeError
+from moot.offchain.chain.accounts.fees import Fees
+from moot.offchain.chain.receipts import Address, Transaction
+from moot.offchain.chain.transports import Transport
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.errors import NodeError
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""The process: `python -m offchain.chain.devnode --accounts 8 --block-seconds 1 --port 8545`."""
+"""The process: `python -m moot.offchain.chain.devnode --accounts 8 --block-seconds 1 --port 8545`."""
 
 import argparse
 import signal
 import sys
 import threading
 
-from offchain.chain.devnode.server import DevNode, serve
+from moot.offchain.chain.devnode.server import DevNode, serve
 
 LISTENING = "listening on "
 

@@ -16,10 +16,10 @@ from eth_typing import BlockNumber
 from eth_utils.exceptions import ValidationError
 from rlp.exceptions import RLPException
 
-from offchain.chain.devnode.pool import NotTaken, Pool, calculate_tip
-from offchain.chain.receipts import Address, Log, Transaction
-from offchain.chain.tester import Tester, read_log
-from offchain.errors import ChainError, NodeError
+from moot.offchain.chain.devnode.pool import NotTaken, Pool, calculate_tip
+from moot.offchain.chain.receipts import Address, Log, Transaction
+from moot.offchain.chain.tester import Tester, read_log
+from moot.offchain.errors import ChainError, NodeError
 
 MNEMONIC = "test test test test test test test test test test test junk"
 """Whence nodes for development have their accounts: everybody knows their keys."""

@@ -6,10 +6,10 @@ from typing import Any
 from eth.abc import BlockHeaderAPI
 from eth_typing import Address as RawAddress
 
-from offchain.chain.answers import clean
-from offchain.chain.devnode.blocks import Blocks, Place
-from offchain.chain.receipts import GAS_LIMIT, Address, Transaction
-from offchain.errors import MootError, NodeError, Reverted
+from moot.offchain.chain.answers import clean
+from moot.offchain.chain.devnode.blocks import Blocks, Place
+from moot.offchain.chain.receipts import GAS_LIMIT, Address, Transaction
+from moot.offchain.errors import MootError, NodeError, Reverted
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, BAD_PARAMS, REFUSED, REVERTED = (
     *(-32700, -32600, -32601, -32602, -32000),

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
-from offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
-from offchain.bounded_json import decode
-from offchain.chain.devnode.blocks import Blocks
-from offchain.chain.devnode.methods import INVALID_REQUEST, PARSE_ERROR, Methods
-from offchain.chain.transports import Question
+from moot.offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
+from moot.offchain.bounded_json import decode
+from moot.offchain.chain.devnode.blocks import Blocks
+from moot.offchain.chain.devnode.methods import INVALID_REQUEST, PARSE_ERROR, Methods
+from moot.offchain.chain.transports import Question
 
 MOST_BYTES = 4 * 2**20
 MOST_TOGETHER = 1_000

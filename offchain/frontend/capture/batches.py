@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from offchain.commitments.tensors import Array, compute_tensor_root
-from offchain.errors import CaptureError, MootError
-from offchain.frontend.capture.contents import MemoizedFunction, walk
-from offchain.frontend.capture.keeping import LARGEST, Memory, list_roots
-from offchain.frontend.environment import standard_torch
-from offchain.frontend.exchange import to_array, to_tensor
-from offchain.frontend.lowering.graph import TORCH_TYPES
-from offchain.frontend.recipe import Recipe, count_batches, join_batches
-from offchain.frontend.tracing import name_tensors
-from offchain.frontend.updates import count_updates
-from offchain.programs.graph import Kind, Program, Slot
-from offchain.text import show
+from moot.offchain.commitments.tensors import Array, compute_tensor_root
+from moot.offchain.errors import CaptureError, MootError
+from moot.offchain.frontend.capture.contents import MemoizedFunction, walk
+from moot.offchain.frontend.capture.keeping import LARGEST, Memory, list_roots
+from moot.offchain.frontend.environment import standard_torch
+from moot.offchain.frontend.exchange import to_array, to_tensor
+from moot.offchain.frontend.lowering.graph import TORCH_TYPES
+from moot.offchain.frontend.recipe import Recipe, count_batches, join_batches
+from moot.offchain.frontend.tracing import name_tensors
+from moot.offchain.frontend.updates import count_updates
+from moot.offchain.programs.graph import Kind, Program, Slot
+from moot.offchain.text import show
 
 ALONE = "make it a function of the step's number alone, with a generator that is seeded by it"
 

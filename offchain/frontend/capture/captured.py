@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
-from offchain.commitments.tensors import Array
-from offchain.errors import CaptureError
-from offchain.frontend.capture.batches import (
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.capture.batches import (
     as_tensors,
     bind_batch,
     check_batches,
@@ -19,28 +19,28 @@ from offchain.frontend.capture.batches import (
     refuse_iterators,
     refuse_trained,
 )
-from offchain.frontend.capture.draft import (
+from moot.offchain.frontend.capture.draft import (
     Draft,
     check_batch,
     check_recipe,
     make_draft,
     make_start,
 )
-from offchain.frontend.capture.eager import EagerRun, warm_up
-from offchain.frontend.capture.faults import tracing
-from offchain.frontend.capture.keeping import Memory, kept, remember, remember_parts
-from offchain.frontend.capture.known import Known, make_program
-from offchain.frontend.capture.moving import Step, refuse_moving
-from offchain.frontend.capture.options import refuse_options
-from offchain.frontend.capture.recall import check_kept, find_origin, keep, recall
-from offchain.frontend.capture.rehearsal import rehearse
-from offchain.frontend.capture.steadiness import Unsteadiness, explain, find_hidden_state
-from offchain.frontend.capture.stepping import step_as_user
-from offchain.frontend.capture.written import refuse_written
-from offchain.frontend.environment import standard_torch, uncompiled
-from offchain.frontend.recipe import Recipe, take_first
-from offchain.frontend.tracing import get_initial_state, record
-from offchain.programs.graph import Program, Slot
+from moot.offchain.frontend.capture.eager import EagerRun, warm_up
+from moot.offchain.frontend.capture.faults import tracing
+from moot.offchain.frontend.capture.keeping import Memory, kept, remember, remember_parts
+from moot.offchain.frontend.capture.known import Known, make_program
+from moot.offchain.frontend.capture.moving import Step, refuse_moving
+from moot.offchain.frontend.capture.options import refuse_options
+from moot.offchain.frontend.capture.recall import check_kept, find_origin, keep, recall
+from moot.offchain.frontend.capture.rehearsal import rehearse
+from moot.offchain.frontend.capture.steadiness import Unsteadiness, explain, find_hidden_state
+from moot.offchain.frontend.capture.stepping import step_as_user
+from moot.offchain.frontend.capture.written import refuse_written
+from moot.offchain.frontend.environment import standard_torch, uncompiled
+from moot.offchain.frontend.recipe import Recipe, take_first
+from moot.offchain.frontend.tracing import get_initial_state, record
+from moot.offchain.programs.graph import Program, Slot
 
 Batches = Callable[[int], list[Array]]
 """Returns the batch of a step, in the order of a program's slots."""

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from offchain.frontend.neighbours import OURS, Neighbourhood, is_of_user
-from offchain.text import show
+from moot.offchain.frontend.neighbours import OURS, Neighbourhood, is_of_user
+from moot.offchain.text import show
 
 MemoizedFunction = type(lru_cache(int))
 """The class of functions that keep what they have returned, by `functools`."""

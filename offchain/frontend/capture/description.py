@@ -32,10 +32,10 @@ from typing import Any, Generic, Protocol
 import numpy as np
 import torch
 
-from offchain.frontend.exchange import to_array
-from offchain.frontend.memory import get_memory
-from offchain.frontend.recipe import Recipe, TrainingRecipe
-from offchain.frontend.tracing import name_tensors
+from moot.offchain.frontend.exchange import to_array
+from moot.offchain.frontend.memory import get_memory
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.frontend.tracing import name_tensors
 
 _VALUES = (type(None), bool, int, float, complex, str, bytes)
 _TORCH_VALUES = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)

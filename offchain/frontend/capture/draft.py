@@ -10,24 +10,24 @@ import numpy as np
 import torch
 from torch.fx import GraphModule
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.errors import UsageError
-from offchain.frontend.capture.keeping import remember_parts
-from offchain.frontend.exchange import to_array
-from offchain.frontend.lowering.builder import Builder, RefusalError, identity
-from offchain.frontend.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
-from offchain.frontend.lowering.views import View
-from offchain.frontend.parts import check_call, check_parts
-from offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, name_batch
-from offchain.frontend.routes import PLAIN, check_memory
-from offchain.frontend.tracing import Record, flatten, get_initial_state, name_tensors, record
-from offchain.frontend.updates import check_optimizer, set_apart
-from offchain.programs.graph import Kind, Node, Origin, Program, Slot
-from offchain.programs.legality import check_program
-from offchain.programs.limits import MAX_RANK
-from offchain.text import show
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.capture.keeping import remember_parts
+from moot.offchain.frontend.exchange import to_array
+from moot.offchain.frontend.lowering.builder import Builder, RefusalError, identity
+from moot.offchain.frontend.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
+from moot.offchain.frontend.lowering.views import View
+from moot.offchain.frontend.parts import check_call, check_parts
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, name_batch
+from moot.offchain.frontend.routes import PLAIN, check_memory
+from moot.offchain.frontend.tracing import Record, flatten, get_initial_state, name_tensors, record
+from moot.offchain.frontend.updates import check_optimizer, set_apart
+from moot.offchain.programs.graph import Kind, Node, Origin, Program, Slot
+from moot.offchain.programs.legality import check_program
+from moot.offchain.programs.limits import MAX_RANK
+from moot.offchain.text import show
 
 Key = TypeVar("Key")
 

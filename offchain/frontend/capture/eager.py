@@ -7,17 +7,17 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from offchain.errors import CaptureError
-from offchain.frontend.calls import call, compute_loss, list_outputs
-from offchain.frontend.capture.stepping import Step, step_as_program
-from offchain.frontend.draws import Draws, get_generator_state, is_random
-from offchain.frontend.recipe import (
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.calls import call, compute_loss, list_outputs
+from moot.offchain.frontend.capture.stepping import Step, step_as_program
+from moot.offchain.frontend.draws import Draws, get_generator_state, is_random
+from moot.offchain.frontend.recipe import (
     InferenceRecipe,
     Recipe,
     TrainingRecipe,
     count_batches,
 )
-from offchain.frontend.tracing import name_tensors
+from moot.offchain.frontend.tracing import name_tensors
 
 Tensors = Mapping[str, torch.Tensor]
 

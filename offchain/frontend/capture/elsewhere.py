@@ -14,12 +14,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from offchain.commitments.tensors import Array
-from offchain.errors import CaptureError
-from offchain.frontend.capture.batches import FAR, ask, require_same
-from offchain.frontend.capture.newcomer import Request, read_outcome
-from offchain.programs.graph import Slot
-from offchain.text import clean
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.capture.batches import FAR, ask, require_same
+from moot.offchain.frontend.capture.newcomer import Request, read_outcome
+from moot.offchain.programs.graph import Slot
+from moot.offchain.text import clean
 
 _DRAWN, _NEAR = 3, (5, 1)
 """How many steps are drawn, which a newcomer asks for first, and near ones that follow."""
@@ -46,7 +46,7 @@ def check_elsewhere(
         forms = [(slot.name, slot.dtype.name, slot.shape) for slot in slots]
         request = Request(program, seed, steps, forms, folder)
         done = subprocess.run(
-            [sys.executable, "-m", "offchain.frontend.capture.newcomer"],
+            [sys.executable, "-m", "moot.offchain.frontend.capture.newcomer"],
             input=json.dumps(request._asdict()),
             capture_output=True,
             text=True,

@@ -16,12 +16,12 @@ from types import FrameType
 
 import torch
 
-from offchain.errors import CaptureError, CaptureFault, MootError
-from offchain.frontend.lines import show_line
-from offchain.frontend.lowering.builder import FaultError
-from offchain.frontend.lowering.graph import refusal
-from offchain.frontend.neighbours import OURS, is_of_user
-from offchain.text import show_error
+from moot.offchain.errors import CaptureError, CaptureFault, MootError
+from moot.offchain.frontend.lines import show_line
+from moot.offchain.frontend.lowering.builder import FaultError
+from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.frontend.neighbours import OURS, is_of_user
+from moot.offchain.text import show_error
 
 _TORCH = str(Path(torch.__file__).parent)
 _PACKAGES = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
@@ -131,7 +131,7 @@ def _find_line(places: Places, names: Mapping[int, str]) -> str:
     for depth in reversed(range(len(places))):
         frame, number = places[depth]
         path = frame.f_code.co_filename
-        if not path.startswith((_TORCH, *OURS)) and not _is_of_python(path):
+        if not path.startswith((_TORCH, OURS)) and not _is_of_python(path):
             owners = (id(frame.f_locals.get("self")) for frame, _ in reversed(places[: depth + 1]))
             module = next((names[owner] for owner in owners if names.get(owner)), "model")
             return show_line(module, path, number)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from offchain.frontend.capture.contents import (
+from moot.offchain.frontend.capture.contents import (
     Part,
     is_equal_data,
     list_changes,
@@ -23,9 +23,9 @@ from offchain.frontend.capture.contents import (
     walk,
     write_content,
 )
-from offchain.frontend.memory import get_memory
-from offchain.frontend.recipe import InferenceRecipe, Recipe
-from offchain.frontend.tracing import name_tensors
+from moot.offchain.frontend.memory import get_memory
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe
+from moot.offchain.frontend.tracing import name_tensors
 
 LARGEST = 1 << 12
 """The elements of a tensor or an array above which it is data, and no position or counter."""

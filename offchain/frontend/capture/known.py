@@ -18,16 +18,16 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-import offchain
-from offchain.arithmetic.base import Arithmetic
-from offchain.cache import Cache
-from offchain.commitments.tensors import Array
-from offchain.errors import ProgramError
-from offchain.frontend.capture.draft import Start, make_draft, make_initial_state
-from offchain.frontend.recipe import Recipe
-from offchain.programs.decoding import decode_program
-from offchain.programs.encoding import encode_name, encode_program
-from offchain.programs.graph import Program
+import moot.offchain
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.cache import Cache
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import ProgramError
+from moot.offchain.frontend.capture.draft import Start, make_draft, make_initial_state
+from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.programs.decoding import decode_program
+from moot.offchain.programs.encoding import encode_name, encode_program
+from moot.offchain.programs.graph import Program
 
 _programs = Cache("programs", b"moot lowered program 1\n", most=256)
 
@@ -110,7 +110,7 @@ def _list_origin(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Iterat
 
 @cache
 def _hash_sources() -> bytes:
-    root = Path(offchain.__path__[0])
+    root = Path(moot.offchain.__path__[0])
     digest = hashlib.sha256()
     for folder in _SOURCES:
         for source in sorted((root / folder).rglob("*.py")):

@@ -22,14 +22,14 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from offchain.errors import CaptureError
-from offchain.frontend.capture.contents import Part, is_equal_data, write_part
-from offchain.frontend.capture.keeping import Memory, remember_parts
-from offchain.frontend.capture.watched import ADVICE, FAR, Watch, is_number, watch_number
-from offchain.frontend.lowering.graph import refusal
-from offchain.frontend.recipe import Recipe
-from offchain.frontend.tracing import Record, record
-from offchain.text import show
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.capture.contents import Part, is_equal_data, write_part
+from moot.offchain.frontend.capture.keeping import Memory, remember_parts
+from moot.offchain.frontend.capture.watched import ADVICE, FAR, Watch, is_number, watch_number
+from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.frontend.tracing import Record, record
+from moot.offchain.text import show
 
 
 class Step(NamedTuple):

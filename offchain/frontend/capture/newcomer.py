@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
-from offchain.commitments.tensors import NUMPY_TYPES
-from offchain.errors import MootError
-from offchain.frontend.capture.batches import Outcome, ask, bind_batch
-from offchain.frontend.load import load_recipe
-from offchain.frontend.recipe import find_form
-from offchain.programs.graph import Slot
-from offchain.text import show_error
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.tensors import NUMPY_TYPES
+from moot.offchain.errors import MootError
+from moot.offchain.frontend.capture.batches import Outcome, ask, bind_batch
+from moot.offchain.frontend.load import load_recipe
+from moot.offchain.frontend.recipe import find_form
+from moot.offchain.programs.graph import Slot
+from moot.offchain.text import show_error
 
 
 class Request(NamedTuple):

@@ -17,10 +17,10 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map
 
-from offchain.frontend.capture.draft import OwnError
-from offchain.frontend.capture.eager import Drawn, prompt
-from offchain.frontend.lowering.graph import refusal
-from offchain.text import show_error
+from moot.offchain.frontend.capture.draft import OwnError
+from moot.offchain.frontend.capture.eager import Drawn, prompt
+from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.text import show_error
 
 UNIT = 2.0**-24
 """The unit roundoff of float32."""

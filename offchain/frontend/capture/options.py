@@ -14,15 +14,15 @@ from unittest import mock
 
 import torch
 
-from offchain.frontend.capture.contents import walk, write_part
-from offchain.frontend.capture.keeping import Memory, list_roots
-from offchain.frontend.capture.watched import Watch, find_line, is_number, watch_number
-from offchain.frontend.lowering.graph import refusal
-from offchain.frontend.optimizers import SGD
-from offchain.frontend.optimizers.timetables import check_schedulers
-from offchain.frontend.recipe import Recipe, TrainingRecipe
-from offchain.frontend.tracing import get_initial_state, record
-from offchain.frontend.updates import list_optimizers_of_torch
+from moot.offchain.frontend.capture.contents import walk, write_part
+from moot.offchain.frontend.capture.keeping import Memory, list_roots
+from moot.offchain.frontend.capture.watched import Watch, find_line, is_number, watch_number
+from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.frontend.optimizers import SGD
+from moot.offchain.frontend.optimizers.timetables import check_schedulers
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.frontend.tracing import get_initial_state, record
+from moot.offchain.frontend.updates import list_optimizers_of_torch
 
 _OF_SCHEDULERS = ("last_epoch", "_step_count", "_last_lr")
 """What a scheduler changes of itself in every step."""

@@ -14,23 +14,23 @@ from typing import NamedTuple
 
 import torch
 
-from offchain.arithmetic.base import Arithmetic
-from offchain.cache import Cache
-from offchain.errors import CaptureError
-from offchain.frontend.capture.description import IndescribableError, describe_recipe
-from offchain.frontend.capture.draft import make_slots
-from offchain.frontend.capture.known import Known, read_program
-from offchain.frontend.capture.surroundings import (
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.cache import Cache
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.capture.description import IndescribableError, describe_recipe
+from moot.offchain.frontend.capture.draft import make_slots
+from moot.offchain.frontend.capture.known import Known, read_program
+from moot.offchain.frontend.capture.surroundings import (
     OWN,
     describe_process,
     list_code,
     list_files,
     sign_files,
 )
-from offchain.frontend.recipe import Recipe
-from offchain.frontend.tracing import get_initial_state
-from offchain.programs.graph import Program, Slot
-from offchain.programs.roots import ProgramTree
+from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.frontend.tracing import get_initial_state
+from moot.offchain.programs.graph import Program, Slot
+from moot.offchain.programs.roots import ProgramTree
 
 _captures = Cache("captures", b"moot kept capture 1\n", most=256)
 

@@ -18,20 +18,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.errors import CaptureError
-from offchain.execution.executor import Executor
-from offchain.frontend.capture.batches import as_tensors
-from offchain.frontend.capture.draft import Draft
-from offchain.frontend.capture.eager import Drawn, EagerRun, move_weights
-from offchain.frontend.capture.noise import ContainedStep, NoisyStep, run_noisily
-from offchain.frontend.capture.stepping import step_as_user
-from offchain.frontend.capture.ties import OPEN, Chooser, Turned
-from offchain.frontend.exchange import to_array, to_tensor, widen
-from offchain.frontend.lowering.graph import refusal
-from offchain.frontend.lowering.views import View
-from offchain.frontend.recipe import Recipe
-from offchain.frontend.tracing import get_initial_state
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.errors import CaptureError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture.batches import as_tensors
+from moot.offchain.frontend.capture.draft import Draft
+from moot.offchain.frontend.capture.eager import Drawn, EagerRun, move_weights
+from moot.offchain.frontend.capture.noise import ContainedStep, NoisyStep, run_noisily
+from moot.offchain.frontend.capture.stepping import step_as_user
+from moot.offchain.frontend.capture.ties import OPEN, Chooser, Turned
+from moot.offchain.frontend.exchange import to_array, to_tensor, widen
+from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.frontend.lowering.views import View
+from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.frontend.tracing import get_initial_state
 
 STEPS = 3
 

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from offchain.errors import CaptureError
-from offchain.frontend.capture.draft import Start
-from offchain.frontend.capture.keeping import Change, Memory, remember_parts
-from offchain.frontend.capture.moving import Step, refuse_moving
-from offchain.frontend.lowering.graph import refusal
-from offchain.frontend.recipe import Recipe
-from offchain.frontend.tracing import record
-from offchain.text import show
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.capture.draft import Start
+from moot.offchain.frontend.capture.keeping import Change, Memory, remember_parts
+from moot.offchain.frontend.capture.moving import Step, refuse_moving
+from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.frontend.tracing import record
+from moot.offchain.text import show
 
 GENERATORS = ("Python's random", "numpy's random")
 

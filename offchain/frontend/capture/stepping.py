@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from offchain.errors import UsageError
-from offchain.frontend.optimizers.observed import name_class, read_kept, run_steps
-from offchain.frontend.optimizers.timetables import check_schedulers, run_schedulers
-from offchain.frontend.optimizers.translation import is_recognised, read_moments
-from offchain.frontend.recipe import TrainingRecipe
-from offchain.frontend.updates import (
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.optimizers.observed import name_class, read_kept, run_steps
+from moot.offchain.frontend.optimizers.timetables import check_schedulers, run_schedulers
+from moot.offchain.frontend.optimizers.translation import is_recognised, read_moments
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.updates import (
     SCHEDULED_UPDATES,
     advance_counters,
     find_observed,

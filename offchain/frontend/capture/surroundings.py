@@ -25,9 +25,9 @@ from torch.nn.modules import module as hooks
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-import offchain
-from offchain.frontend.capture.description import IndescribableError
-from offchain.frontend.neighbours import PACKAGES
+import moot.offchain
+from moot.offchain.frontend.capture.description import IndescribableError
+from moot.offchain.frontend.neighbours import OURS
 
 MARGIN_NS = 2 * 10**9
 """How much older than the process a file has to be: clocks of files may be that coarse."""
@@ -38,16 +38,15 @@ VARIABLES = (
 )
 """How the names of the environment variables begin that torch, Python or a library may read."""
 
-_ROOT = Path(offchain.__path__[0]).parent
+OWN = (OURS,)
+"""How the paths of our own files begin."""
+
 _INSTALLED = tuple(
     {
         f"{sysconfig.get_path(name)}{os.sep}"
         for name in ("purelib", "platlib", "stdlib", "platstdlib")
     }
 )
-OWN = tuple(f"{_ROOT / package}{os.sep}" for package in PACKAGES)
-"""How the paths of our own files begin."""
-
 _MADE = ("cython_runtime", "_cython_", "_remote_module_non_scriptable")
 """How the names of modules begin that Cython's extensions and torch make, from no file."""
 
@@ -165,7 +164,7 @@ def sign_files(paths: Sequence[str]) -> str | None:
     for path in paths:
         try:
             found = os.stat(path)  # noqa: PTH116 - of thousands; to make a Path takes longer
-            if max(found.st_mtime_ns, found.st_ctime_ns) > offchain.BEGAN_NS - MARGIN_NS:
+            if max(found.st_mtime_ns, found.st_ctime_ns) > moot.offchain.BEGAN_NS - MARGIN_NS:
                 return None
             signature: object = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
             if path.startswith(OWN) and not stat.S_ISDIR(found.st_mode):

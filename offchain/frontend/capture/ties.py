@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from offchain.frontend.decompositions.rotations import find_signs
-from offchain.frontend.decompositions.selection import kthvalue, mode
-from offchain.frontend.lines import LineTracker
+from moot.offchain.frontend.decompositions.rotations import find_signs
+from moot.offchain.frontend.decompositions.selection import kthvalue, mode
+from moot.offchain.frontend.lines import LineTracker
 
 
 class Choice(NamedTuple):

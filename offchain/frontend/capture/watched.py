@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from offchain.errors import CaptureError
-from offchain.frontend.lines import show_line
-from offchain.frontend.lowering.graph import refusal
-from offchain.frontend.neighbours import is_of_user
+from moot.offchain.errors import CaptureError
+from moot.offchain.frontend.lines import show_line
+from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.frontend.neighbours import is_of_user
 
 FAR = 10_000
 """How far a watched number is from the one that it stands for."""

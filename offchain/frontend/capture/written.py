@@ -10,11 +10,11 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from offchain.frontend.lowering.graph import refusal
-from offchain.frontend.memory import get_span, list_written
-from offchain.frontend.recipe import Recipe, get_batch
-from offchain.frontend.tracing import Record
-from offchain.programs.graph import Slot
+from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.frontend.memory import get_span, list_written
+from moot.offchain.frontend.recipe import Recipe, get_batch
+from moot.offchain.frontend.tracing import Record
+from moot.offchain.programs.graph import Slot
 
 
 def refuse_written(recipe: Recipe, seen: Record, slots: Sequence[Slot]) -> None:

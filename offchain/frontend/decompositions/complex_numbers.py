@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from offchain.frontend.decompositions.signs import angle as angle_of_real
-from offchain.frontend.decompositions.signs import find_scale, hypot
+from moot.offchain.frontend.decompositions.signs import angle as angle_of_real
+from moot.offchain.frontend.decompositions.signs import find_scale, hypot
 
 Number = Tensor | complex
 

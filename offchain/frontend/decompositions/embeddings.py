@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from offchain.frontend.decompositions.statistics import limit_norm
+from moot.offchain.frontend.decompositions.statistics import limit_norm
 
 SUM, MEAN, MAX = 0, 1, 2
 """torch's numbers of what a bag makes of its rows."""

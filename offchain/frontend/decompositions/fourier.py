@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from offchain.frontend.lowering.builder import RefusalError
+from moot.offchain.frontend.lowering.builder import RefusalError
 
 MAX_LENGTH = 2_048
 """Elements of a line that is transformed: a matrix has the square of it."""

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from offchain.frontend.decompositions.signs import signbit
+from moot.offchain.frontend.decompositions.signs import signbit
 
 ATAN = (
     *(-0.3333333311557073, 0.19999954694624553, -0.14284142825910995, 0.11089655293591427),

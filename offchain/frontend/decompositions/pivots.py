@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from offchain.frontend.decompositions.solvers import require_narrow
+from moot.offchain.frontend.decompositions.solvers import require_narrow
 
 
 def _exchange(rows: int, k: int, other: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from offchain.frontend.decompositions.signs import find_scale
-from offchain.frontend.decompositions.solvers import require_narrow
+from moot.offchain.frontend.decompositions.signs import find_scale
+from moot.offchain.frontend.decompositions.solvers import require_narrow
 
 UNIT = 2.0**-23
 """The distance from 1 to the next number of float32."""

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from offchain.frontend.decompositions.reflections import UNIT
-from offchain.frontend.decompositions.solvers import require_narrow, require_small
+from moot.offchain.frontend.decompositions.reflections import UNIT
+from moot.offchain.frontend.decompositions.solvers import require_narrow, require_small
 
 MOST = 24
 """Rows of a matrix whose eigenvalues are found."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from offchain.frontend.lowering.builder import RefusalError
+from moot.offchain.frontend.lowering.builder import RefusalError
 
 MAX_SIZE = 64
 """Rows of a matrix that is solved or factored."""

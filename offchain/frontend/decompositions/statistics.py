@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from offchain.frontend.decompositions.signs import find_scale
+from moot.offchain.frontend.decompositions.signs import find_scale
 
 NORM_EPSILON = 1e-7
 

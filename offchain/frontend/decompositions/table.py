@@ -9,34 +9,34 @@ import torch
 from torch._C import DispatchKey
 from torch._ops import OpOverload
 
-from offchain.frontend.decompositions.alignments import ALIGNMENTS
-from offchain.frontend.decompositions.complex_numbers import COMPLEX
-from offchain.frontend.decompositions.counting import COUNTING, COUNTS
-from offchain.frontend.decompositions.distances import DISTANCES
-from offchain.frontend.decompositions.drawing import DRAWING
-from offchain.frontend.decompositions.embeddings import BAGS, EMBEDDINGS
-from offchain.frontend.decompositions.experts import EXPERTS
-from offchain.frontend.decompositions.exponentials import EXPONENTIALS
-from offchain.frontend.decompositions.fourier import FOURIER
-from offchain.frontend.decompositions.fractions import FRACTIONS
-from offchain.frontend.decompositions.gamma import GAMMA
-from offchain.frontend.decompositions.inverse import INVERSE
-from offchain.frontend.decompositions.lists import LISTS
-from offchain.frontend.decompositions.losses import EMPTY, LOSSES
-from offchain.frontend.decompositions.margins import MARGINS
-from offchain.frontend.decompositions.methods import METHODS
-from offchain.frontend.decompositions.packing import PACKING
-from offchain.frontend.decompositions.pivots import PIVOTS
-from offchain.frontend.decompositions.quantization import QUANTIZATION
-from offchain.frontend.decompositions.reflections import PRODUCTS, REFLECTIONS
-from offchain.frontend.decompositions.resampling import RESAMPLING
-from offchain.frontend.decompositions.rotations import RANKS, ROTATIONS
-from offchain.frontend.decompositions.selection import MASKED, SELECTION
-from offchain.frontend.decompositions.signs import SIGNS
-from offchain.frontend.decompositions.solvers import SOLVERS, SYSTEMS
-from offchain.frontend.decompositions.statistics import SPREADS, STATISTICS
-from offchain.frontend.decompositions.strides import STRIDES
-from offchain.frontend.decompositions.zeros import ZEROS
+from moot.offchain.frontend.decompositions.alignments import ALIGNMENTS
+from moot.offchain.frontend.decompositions.complex_numbers import COMPLEX
+from moot.offchain.frontend.decompositions.counting import COUNTING, COUNTS
+from moot.offchain.frontend.decompositions.distances import DISTANCES
+from moot.offchain.frontend.decompositions.drawing import DRAWING
+from moot.offchain.frontend.decompositions.embeddings import BAGS, EMBEDDINGS
+from moot.offchain.frontend.decompositions.experts import EXPERTS
+from moot.offchain.frontend.decompositions.exponentials import EXPONENTIALS
+from moot.offchain.frontend.decompositions.fourier import FOURIER
+from moot.offchain.frontend.decompositions.fractions import FRACTIONS
+from moot.offchain.frontend.decompositions.gamma import GAMMA
+from moot.offchain.frontend.decompositions.inverse import INVERSE
+from moot.offchain.frontend.decompositions.lists import LISTS
+from moot.offchain.frontend.decompositions.losses import EMPTY, LOSSES
+from moot.offchain.frontend.decompositions.margins import MARGINS
+from moot.offchain.frontend.decompositions.methods import METHODS
+from moot.offchain.frontend.decompositions.packing import PACKING
+from moot.offchain.frontend.decompositions.pivots import PIVOTS
+from moot.offchain.frontend.decompositions.quantization import QUANTIZATION
+from moot.offchain.frontend.decompositions.reflections import PRODUCTS, REFLECTIONS
+from moot.offchain.frontend.decompositions.resampling import RESAMPLING
+from moot.offchain.frontend.decompositions.rotations import RANKS, ROTATIONS
+from moot.offchain.frontend.decompositions.selection import MASKED, SELECTION
+from moot.offchain.frontend.decompositions.signs import SIGNS
+from moot.offchain.frontend.decompositions.solvers import SOLVERS, SYSTEMS
+from moot.offchain.frontend.decompositions.statistics import SPREADS, STATISTICS
+from moot.offchain.frontend.decompositions.strides import STRIDES
+from moot.offchain.frontend.decompositions.zeros import ZEROS
 
 DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **COUNTING,

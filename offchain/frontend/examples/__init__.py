@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from offchain.errors import UsageError
-from offchain.frontend.environment import standard_torch
-from offchain.frontend.examples import audio, language, mixture, translation, vision
-from offchain.frontend.recipe import Recipe
-from offchain.programs.catalogue import DIGIT_NAMES, NAMES, SIZES, TEXT_NAMES
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.environment import standard_torch
+from moot.offchain.frontend.examples import audio, language, mixture, translation, vision
+from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.programs.catalogue import DIGIT_NAMES, NAMES, SIZES, TEXT_NAMES
 
 _DIGITS: Mapping[str, tuple[Callable[..., Recipe], Mapping[str, Any]]] = {
     "mlp": (vision.build_mlp, vision.MLP_SIZES),

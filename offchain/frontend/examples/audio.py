@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from offchain.frontend.data import DIGIT_CLASSES, DIGIT_SIDE, digit_batches
-from offchain.frontend.examples.vision import classification_loss, classify
-from offchain.frontend.optimizers import AdamW
-from offchain.frontend.recipe import Batch, InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.frontend.data import DIGIT_CLASSES, DIGIT_SIDE, digit_batches
+from moot.offchain.frontend.examples.vision import classification_loss, classify
+from moot.offchain.frontend.optimizers import AdamW
+from moot.offchain.frontend.recipe import Batch, InferenceRecipe, Recipe, TrainingRecipe
 
 
 @dataclass(frozen=True, slots=True)

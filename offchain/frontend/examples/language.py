@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from offchain.frontend.data import IGNORED, masked_batches, text_batches
-from offchain.frontend.optimizers import Adam, AdamW, Optimizer
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.frontend.data import IGNORED, masked_batches, text_batches
+from moot.offchain.frontend.optimizers import Adam, AdamW, Optimizer
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 
 BYTE_VALUES = 256
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from offchain.frontend.examples.language import (
+from moot.offchain.frontend.examples.language import (
     LanguageSize,
     get_llama_settings,
     make_text_recipe,
 )
-from offchain.frontend.optimizers import AdamW
-from offchain.frontend.recipe import Recipe
+from moot.offchain.frontend.optimizers import AdamW
+from moot.offchain.frontend.recipe import Recipe
 
 DENSE = "moot_dense"
 """Name under which the library finds `run_experts_densely`."""

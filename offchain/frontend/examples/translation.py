@@ -4,10 +4,10 @@ from pathlib import Path
 
 import torch
 
-from offchain.frontend.data import text_batches
-from offchain.frontend.examples.language import COMMON, LanguageSize
-from offchain.frontend.optimizers import AdamW
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.frontend.data import text_batches
+from moot.offchain.frontend.examples.language import COMMON, LanguageSize
+from moot.offchain.frontend.optimizers import AdamW
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 
 START = 0
 """The token before the decoder's first one; text does not contain it."""

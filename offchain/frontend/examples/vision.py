@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from offchain.frontend.data import DIGIT_CLASSES, DIGIT_SIDE, digit_batches
-from offchain.frontend.optimizers import SGD, AdamW, Optimizer
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.frontend.data import DIGIT_CLASSES, DIGIT_SIDE, digit_batches
+from moot.offchain.frontend.optimizers import SGD, AdamW, Optimizer
+from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 
 OPTIMIZER = SGD(learning_rate=0.05, momentum=0.9)
 

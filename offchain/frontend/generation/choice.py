@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from offchain.errors import UsageError
-from offchain.frontend.schedules import require_count
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.schedules import require_count
 
 BLOCK = 256
 """Choices above which a draw first finds a block of them: cumulative sums cost their square."""

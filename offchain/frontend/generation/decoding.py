@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from offchain.errors import UsageError
-from offchain.frontend.generation.cache import PrefillCache, StepCache
-from offchain.frontend.generation.choice import Greedy, Sampled
-from offchain.frontend.recipe import InferenceRecipe
-from offchain.frontend.schedules import require_count
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.generation.cache import PrefillCache, StepCache
+from moot.offchain.frontend.generation.choice import Greedy, Sampled
+from moot.offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.frontend.schedules import require_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from offchain.errors import UsageError
-from offchain.frontend.generation.cache import Cache, Layers, PrefillCache, StepCache
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.generation.cache import Cache, Layers, PrefillCache, StepCache
 
 PROBE = 3
 """Tokens on which a model is tried."""

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from offchain.arithmetic.philox import uniform_bits
-from offchain.commitments.tensors import Array
-from offchain.errors import UsageError
-from offchain.frontend.capture import capture
-from offchain.frontend.generation.cache import PrefillCache
-from offchain.frontend.generation.decoding import Generation, make_tokens
-from offchain.frontend.recipe import InferenceRecipe
-from offchain.programs.graph import Program
+from moot.offchain.arithmetic.philox import uniform_bits
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.generation.cache import PrefillCache
+from moot.offchain.frontend.generation.decoding import Generation, make_tokens
+from moot.offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.programs.graph import Program
 
 Run = Callable[[Program, Sequence[Array], Sequence[Array], int], Sequence[Array]]
 """Runs one step of a program, given state, batch and step: one of the executors."""

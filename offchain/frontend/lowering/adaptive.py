@@ -12,12 +12,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.frontend.lowering.builder import Builder, Rule, identity
-from offchain.frontend.lowering.indexing import emit_gather
-from offchain.frontend.lowering.pooling import flat_index, max_pool_backward
-from offchain.frontend.lowering.reductions import emit_position, fold, get_neutral
-from offchain.frontend.lowering.views import View, along, expand, insert, permute
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.frontend.lowering.builder import Builder, Rule, identity
+from moot.offchain.frontend.lowering.indexing import emit_gather
+from moot.offchain.frontend.lowering.pooling import flat_index, max_pool_backward
+from moot.offchain.frontend.lowering.reductions import emit_position, fold, get_neutral
+from moot.offchain.frontend.lowering.views import View, along, expand, insert, permute
 
 Sizes = Sequence[int]
 Table = NDArray[np.int64]

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.commitments.tensors import dtype_of
-from offchain.errors import ProgramError
-from offchain.frontend.lowering.views import (
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.commitments.tensors import dtype_of
+from moot.offchain.errors import ProgramError
+from moot.offchain.frontend.lowering.views import (
     View,
     along,
     constant,
@@ -21,8 +21,8 @@ from offchain.frontend.lowering.views import (
     reshape,
     whole,
 )
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, Slot, immediate
-from offchain.programs.legality import check_node
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, Slot, immediate
+from moot.offchain.programs.legality import check_node
 
 Extents = Sequence[int | None]
 """The sizes of an operator's variables; None for the value of an index."""

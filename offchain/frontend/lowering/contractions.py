@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.frontend.lowering.builder import Builder, RefusalError, Rule
-from offchain.frontend.lowering.reductions import fold
-from offchain.frontend.lowering.views import View, along, constant, expand, insert
-from offchain.programs.graph import Kind, Node, Row
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.frontend.lowering.builder import Builder, RefusalError, Rule
+from moot.offchain.frontend.lowering.reductions import fold
+from moot.offchain.frontend.lowering.views import View, along, constant, expand, insert
+from moot.offchain.programs.graph import Kind, Node, Row
 
 Number = float | int
 

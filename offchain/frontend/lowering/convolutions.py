@@ -15,12 +15,12 @@ Out of range, x and y read +0. A transposed convolution is the second; its gradi
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from offchain.arithmetic.functions import Function
-from offchain.frontend.lowering.builder import Builder, Rule
-from offchain.frontend.lowering.contractions import emit_contract
-from offchain.frontend.lowering.reductions import fold
-from offchain.frontend.lowering.views import View, along
-from offchain.programs.graph import Row
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.frontend.lowering.builder import Builder, Rule
+from moot.offchain.frontend.lowering.contractions import emit_contract
+from moot.offchain.frontend.lowering.reductions import fold
+from moot.offchain.frontend.lowering.views import View, along
+from moot.offchain.programs.graph import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from offchain.commitments.tensors import NUMPY_TYPES
-from offchain.frontend.lowering.builder import Builder, Rule
-from offchain.frontend.lowering.views import View, constant, expand
+from moot.offchain.commitments.tensors import NUMPY_TYPES
+from moot.offchain.frontend.lowering.builder import Builder, Rule
+from moot.offchain.frontend.lowering.views import View, constant, expand
 
 
 def _fill(b: Builder, value: float) -> View:

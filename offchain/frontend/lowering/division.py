@@ -8,9 +8,9 @@ that is 24 bits shorter. The number of stages follows from the exponents that th
 from collections.abc import Iterator, Mapping
 from math import frexp, isfinite
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.frontend.lowering.builder import Builder, Rule
-from offchain.frontend.lowering.views import View
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.frontend.lowering.builder import Builder, Rule
+from moot.offchain.frontend.lowering.views import View
 
 Argument = View | float
 

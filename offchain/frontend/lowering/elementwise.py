@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.frontend.lowering.builder import Builder, Rule
-from offchain.frontend.lowering.views import View, expand
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.frontend.lowering.builder import Builder, Rule
+from moot.offchain.frontend.lowering.views import View, expand
 
 Number = float | int | bool
 Argument = View | Number

@@ -10,14 +10,14 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.errors import CaptureError, MootError
-from offchain.frontend.exchange import NARROW, to_array
-from offchain.frontend.lowering.builder import Builder, FaultError, Meta, RefusalError, Rule
-from offchain.frontend.lowering.pairs import Pair, holds_pair, lower_pairs
-from offchain.frontend.lowering.shapes import SHAPES
-from offchain.frontend.lowering.table import FAMILIES, RULES
-from offchain.frontend.lowering.views import View
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.errors import CaptureError, MootError
+from moot.offchain.frontend.exchange import NARROW, to_array
+from moot.offchain.frontend.lowering.builder import Builder, FaultError, Meta, RefusalError, Rule
+from moot.offchain.frontend.lowering.pairs import Pair, holds_pair, lower_pairs
+from moot.offchain.frontend.lowering.shapes import SHAPES
+from moot.offchain.frontend.lowering.table import FAMILIES, RULES
+from moot.offchain.frontend.lowering.views import View
 
 TORCH_TYPES = {
     torch.float32: DType.FLOAT32,

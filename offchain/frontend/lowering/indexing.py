@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.frontend.lowering.builder import Builder, RefusalError, Rule, identity
-from offchain.frontend.lowering.reductions import get_neutral
-from offchain.frontend.lowering.views import View, along, constant, cut, expand, insert, reshape
-from offchain.programs.graph import Kind, Node, Row
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.frontend.lowering.builder import Builder, RefusalError, Rule, identity
+from moot.offchain.frontend.lowering.reductions import get_neutral
+from moot.offchain.frontend.lowering.views import (
+    View,
+    along,
+    constant,
+    cut,
+    expand,
+    insert,
+    reshape,
+)
+from moot.offchain.programs.graph import Kind, Node, Row
 
 Access = tuple[View, Sequence[Row]]
 

@@ -4,10 +4,10 @@
 
 from collections.abc import Mapping
 
-from offchain.arithmetic.functions import Function
-from offchain.frontend.lowering.builder import Builder, Rule
-from offchain.frontend.lowering.reductions import fold
-from offchain.frontend.lowering.views import View
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.frontend.lowering.builder import Builder, Rule
+from moot.offchain.frontend.lowering.reductions import fold
+from moot.offchain.frontend.lowering.views import View
 
 
 def _shift(b: Builder, x: View, dim: int) -> tuple[View, View, View]:

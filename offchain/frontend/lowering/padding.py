@@ -5,11 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from offchain.frontend.lowering.builder import Builder, Rule, identity
-from offchain.frontend.lowering.indexing import index_put
-from offchain.frontend.lowering.shapes import assemble
-from offchain.frontend.lowering.views import View, constant
-from offchain.programs.graph import Row
+from moot.offchain.frontend.lowering.builder import Builder, Rule, identity
+from moot.offchain.frontend.lowering.indexing import index_put
+from moot.offchain.frontend.lowering.shapes import assemble
+from moot.offchain.frontend.lowering.views import View, constant
+from moot.offchain.programs.graph import Row
 
 
 def constant_pad(b: Builder, x: View, pad: Sequence[int], value: float = 0) -> View:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.frontend.lowering.builder import Builder, RefusalError
-from offchain.frontend.lowering.creation import CREATION
-from offchain.frontend.lowering.elementwise import ELEMENTWISE
-from offchain.frontend.lowering.indexing import INDEXING
-from offchain.frontend.lowering.padding import PADDING
-from offchain.frontend.lowering.reductions import REDUCTIONS
-from offchain.frontend.lowering.shapes import SHAPES, join
-from offchain.frontend.lowering.views import View, constant, drop, insert
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.frontend.lowering.builder import Builder, RefusalError
+from moot.offchain.frontend.lowering.creation import CREATION
+from moot.offchain.frontend.lowering.elementwise import ELEMENTWISE
+from moot.offchain.frontend.lowering.indexing import INDEXING
+from moot.offchain.frontend.lowering.padding import PADDING
+from moot.offchain.frontend.lowering.reductions import REDUCTIONS
+from moot.offchain.frontend.lowering.shapes import SHAPES, join
+from moot.offchain.frontend.lowering.views import View, constant, drop, insert
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.frontend.lowering.builder import Builder, Rule, identity
-from offchain.frontend.lowering.convolutions import Geometry, repeat_each
-from offchain.frontend.lowering.indexing import emit_scatter
-from offchain.frontend.lowering.reductions import emit_position, emit_reduce, get_neutral
-from offchain.frontend.lowering.views import View, along, constant
-from offchain.programs.graph import Kind, Origin, Row
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.frontend.lowering.builder import Builder, Rule, identity
+from moot.offchain.frontend.lowering.convolutions import Geometry, repeat_each
+from moot.offchain.frontend.lowering.indexing import emit_scatter
+from moot.offchain.frontend.lowering.reductions import emit_position, emit_reduce, get_neutral
+from moot.offchain.frontend.lowering.views import View, along, constant
+from moot.offchain.programs.graph import Kind, Origin, Row
 
 Sizes = Sequence[int]
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from math import pi
 from typing import Any
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.frontend.lowering.builder import Builder, RefusalError, Rule
-from offchain.frontend.lowering.reductions import argbest
-from offchain.frontend.lowering.sorting import topk
-from offchain.frontend.lowering.views import View, constant, expand, insert
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.frontend.lowering.builder import Builder, RefusalError, Rule
+from moot.offchain.frontend.lowering.reductions import argbest
+from moot.offchain.frontend.lowering.sorting import topk
+from moot.offchain.frontend.lowering.views import View, constant, expand, insert
 
 LEAST_UNIFORM = 2.0**-25
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.frontend.lowering.builder import Builder, RefusalError, Rule, identity
-from offchain.frontend.lowering.views import View, along, constant, insert, permute, reshape
-from offchain.programs.graph import Kind, Node, Row, immediate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.frontend.lowering.builder import Builder, RefusalError, Rule, identity
+from moot.offchain.frontend.lowering.views import View, along, constant, insert, permute, reshape
+from moot.offchain.programs.graph import Kind, Node, Row, immediate
 
 LEAST_SPLIT = 32
 """Folds of fewer elements are not split."""

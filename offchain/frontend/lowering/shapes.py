@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from offchain.arithmetic.functions import Function
-from offchain.frontend.lowering.builder import Builder, RefusalError, Rule, identity
-from offchain.frontend.lowering.views import (
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.frontend.lowering.builder import Builder, RefusalError, Rule, identity
+from moot.offchain.frontend.lowering.views import (
     View,
     constant,
     cut,
@@ -15,8 +15,8 @@ from offchain.frontend.lowering.views import (
     permute,
     reshape,
 )
-from offchain.programs.graph import Kind, Node, Row
-from offchain.programs.limits import MAX_OPERANDS
+from moot.offchain.programs.graph import Kind, Node, Row
+from moot.offchain.programs.limits import MAX_OPERANDS
 
 
 def to_result_shape(b: Builder, x: View, *_: Any, **__: Any) -> View:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.frontend.lowering.builder import Builder, RefusalError, Rule
-from offchain.frontend.lowering.indexing import gather, scatter_copy
-from offchain.frontend.lowering.reductions import argbest, fold, get_neutral
-from offchain.frontend.lowering.shapes import join
-from offchain.frontend.lowering.views import View, constant, cut, expand, insert, permute
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.frontend.lowering.builder import Builder, RefusalError, Rule
+from moot.offchain.frontend.lowering.indexing import gather, scatter_copy
+from moot.offchain.frontend.lowering.reductions import argbest, fold, get_neutral
+from moot.offchain.frontend.lowering.shapes import join
+from moot.offchain.frontend.lowering.views import View, constant, cut, expand, insert, permute
 
 MAX_SORTED = 4_096
 """Elements of a line that is sorted: n elements have n squared pairs."""

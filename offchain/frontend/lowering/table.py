@@ -7,23 +7,23 @@ from typing import Any
 from torch._decomp import core_aten_decompositions, global_decomposition_table
 from torch._ops import OpOverload
 
-from offchain.frontend.decompositions.table import DECOMPOSITIONS, find_overload
-from offchain.frontend.lowering.adaptive import ADAPTIVE
-from offchain.frontend.lowering.builder import Rule
-from offchain.frontend.lowering.contractions import CONTRACTIONS
-from offchain.frontend.lowering.convolutions import CONVOLUTIONS
-from offchain.frontend.lowering.creation import CREATION
-from offchain.frontend.lowering.division import DIVISION
-from offchain.frontend.lowering.elementwise import ELEMENTWISE
-from offchain.frontend.lowering.indexing import INDEXING
-from offchain.frontend.lowering.normalization import NORMALIZATION
-from offchain.frontend.lowering.padding import PADDING
-from offchain.frontend.lowering.pairs import PAIRS
-from offchain.frontend.lowering.pooling import POOLING
-from offchain.frontend.lowering.randomness import RANDOMNESS
-from offchain.frontend.lowering.reductions import REDUCTIONS
-from offchain.frontend.lowering.shapes import SHAPES
-from offchain.frontend.lowering.sorting import SORTING
+from moot.offchain.frontend.decompositions.table import DECOMPOSITIONS, find_overload
+from moot.offchain.frontend.lowering.adaptive import ADAPTIVE
+from moot.offchain.frontend.lowering.builder import Rule
+from moot.offchain.frontend.lowering.contractions import CONTRACTIONS
+from moot.offchain.frontend.lowering.convolutions import CONVOLUTIONS
+from moot.offchain.frontend.lowering.creation import CREATION
+from moot.offchain.frontend.lowering.division import DIVISION
+from moot.offchain.frontend.lowering.elementwise import ELEMENTWISE
+from moot.offchain.frontend.lowering.indexing import INDEXING
+from moot.offchain.frontend.lowering.normalization import NORMALIZATION
+from moot.offchain.frontend.lowering.padding import PADDING
+from moot.offchain.frontend.lowering.pairs import PAIRS
+from moot.offchain.frontend.lowering.pooling import POOLING
+from moot.offchain.frontend.lowering.randomness import RANDOMNESS
+from moot.offchain.frontend.lowering.reductions import REDUCTIONS
+from moot.offchain.frontend.lowering.shapes import SHAPES
+from moot.offchain.frontend.lowering.sorting import SORTING
 
 FAMILIES: Mapping[str, Mapping[str, Rule]] = {
     "Element by element": ELEMENTWISE,

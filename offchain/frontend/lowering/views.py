@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from offchain.arithmetic.functions import DType
-from offchain.programs.graph import Row
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.programs.graph import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,21 @@ of the betas in float32, so that a step needs no power of its own number. An opt
 torch is translated into one of these (`translation`).
 """
 
-from offchain.frontend.optimizers.adafactor import Adafactor
-from offchain.frontend.optimizers.adam import Adam, AdamW
-from offchain.frontend.optimizers.base import (
+from moot.offchain.frontend.optimizers.adafactor import Adafactor
+from moot.offchain.frontend.optimizers.adam import Adam, AdamW
+from moot.offchain.frontend.optimizers.base import (
     Group,
     Numbers,
     Optimizer,
     everything,
     find_group,
 )
-from offchain.frontend.optimizers.descent import SGD
-from offchain.frontend.optimizers.lion import Lion
-from offchain.frontend.optimizers.muon import Muon
-from offchain.frontend.optimizers.resilient import ASGD, Rprop
-from offchain.frontend.optimizers.squares import Adadelta, Adagrad, RMSprop
-from offchain.frontend.optimizers.variants import Adamax, NAdam, RAdam
+from moot.offchain.frontend.optimizers.descent import SGD
+from moot.offchain.frontend.optimizers.lion import Lion
+from moot.offchain.frontend.optimizers.muon import Muon
+from moot.offchain.frontend.optimizers.resilient import ASGD, Rprop
+from moot.offchain.frontend.optimizers.squares import Adadelta, Adagrad, RMSprop
+from moot.offchain.frontend.optimizers.variants import Adamax, NAdam, RAdam
 
 __all__ = [
     "ASGD",

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from offchain.errors import UsageError
-from offchain.frontend.optimizers.base import (
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.optimizers.base import (
     Numbers,
     Tensors,
     Updated,
@@ -18,7 +18,7 @@ from offchain.frontend.optimizers.base import (
     tick,
     zeros_like,
 )
-from offchain.frontend.schedules import COUNTER, Rate, require_number, require_rate
+from moot.offchain.frontend.schedules import COUNTER, Rate, require_number, require_rate
 
 _MOST_OFF = 2e-3
 """How far 1 - beta may be from what float32 makes of it, relative to it."""

@@ -7,9 +7,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from offchain.errors import UsageError
-from offchain.frontend.exchange import zeros
-from offchain.frontend.schedules import COUNTER, Rate
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.exchange import zeros
+from moot.offchain.frontend.schedules import COUNTER, Rate
 
 Tensors = Mapping[str, Tensor]
 

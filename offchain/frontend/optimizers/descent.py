@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from offchain.errors import UsageError
-from offchain.frontend.optimizers.base import (
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.optimizers.base import (
     Numbers,
     Tensors,
     Updated,
@@ -16,7 +16,7 @@ from offchain.frontend.optimizers.base import (
     tick,
     zeros_like,
 )
-from offchain.frontend.schedules import Rate, require_number, require_rate
+from moot.offchain.frontend.schedules import Rate, require_number, require_rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from offchain.frontend.memory import get_memory, is_within
+from moot.offchain.frontend.memory import get_memory, is_within
 
 Kept = dict[str, Any]
 """Name in the state of a program -> what an optimizer keeps under it."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from offchain.frontend.optimizers.base import (
+from moot.offchain.frontend.optimizers.base import (
     Numbers,
     Scheduled,
     Tensors,
@@ -12,7 +12,7 @@ from offchain.frontend.optimizers.base import (
     decay,
     zeros_like,
 )
-from offchain.frontend.schedules import Rate, require_number, require_rate
+from moot.offchain.frontend.schedules import Rate, require_number, require_rate
 
 
 @dataclass(frozen=True, slots=True)

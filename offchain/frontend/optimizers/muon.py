@@ -5,8 +5,8 @@ from math import sqrt
 
 from torch import Tensor
 
-from offchain.errors import UsageError
-from offchain.frontend.optimizers.base import (
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.optimizers.base import (
     Numbers,
     Scheduled,
     Tensors,
@@ -14,7 +14,7 @@ from offchain.frontend.optimizers.base import (
     decay,
     zeros_like,
 )
-from offchain.frontend.schedules import Rate, require_number, require_rate
+from moot.offchain.frontend.schedules import Rate, require_number, require_rate
 
 ADJUSTMENTS = ("original", "match_rms_adamw")
 

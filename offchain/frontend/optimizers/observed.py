@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from offchain.errors import UsageError
-from offchain.frontend.optimizers.kept import Kept, Snapshot, list_entries, list_kept
-from offchain.text import show, show_error
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.optimizers.kept import Kept, Snapshot, list_entries, list_kept
+from moot.offchain.text import show, show_error
 
 BEGUN = "optimizer.has_begun"
 """The flag of the state that says that a first step was made."""

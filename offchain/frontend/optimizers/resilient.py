@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from offchain.frontend.optimizers.base import (
+from moot.offchain.frontend.optimizers.base import (
     Numbers,
     Tensors,
     Updated,
@@ -13,7 +13,7 @@ from offchain.frontend.optimizers.base import (
     regularize,
     zeros_like,
 )
-from offchain.frontend.schedules import require_number
+from moot.offchain.frontend.schedules import require_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from offchain.errors import UsageError
-from offchain.frontend.schedules import Timetable
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.schedules import Timetable
 
 MOST_UPDATES = 1 << 17
 """Updates that a scheduler's numbers are computed for."""

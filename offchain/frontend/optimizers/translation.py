@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn, optim
 from torch.optim import optimizer as of_all
 
-from offchain.errors import UsageError
-from offchain.frontend.optimizers.adafactor import Adafactor
-from offchain.frontend.optimizers.adam import Adam, AdamW
-from offchain.frontend.optimizers.base import (
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.optimizers.adafactor import Adafactor
+from moot.offchain.frontend.optimizers.adam import Adam, AdamW
+from moot.offchain.frontend.optimizers.base import (
     Group,
     Numbers,
     Optimizer,
@@ -26,12 +26,12 @@ from offchain.frontend.optimizers.base import (
     Updated,
     everything,
 )
-from offchain.frontend.optimizers.descent import SGD
-from offchain.frontend.optimizers.muon import Muon
-from offchain.frontend.optimizers.resilient import ASGD, Rprop
-from offchain.frontend.optimizers.squares import Adadelta, Adagrad, RMSprop
-from offchain.frontend.optimizers.timetables import NONE, SCHEDULED, Timetables
-from offchain.frontend.optimizers.variants import Adamax, NAdam, RAdam
+from moot.offchain.frontend.optimizers.descent import SGD
+from moot.offchain.frontend.optimizers.muon import Muon
+from moot.offchain.frontend.optimizers.resilient import ASGD, Rprop
+from moot.offchain.frontend.optimizers.squares import Adadelta, Adagrad, RMSprop
+from moot.offchain.frontend.optimizers.timetables import NONE, SCHEDULED, Timetables
+from moot.offchain.frontend.optimizers.variants import Adamax, NAdam, RAdam
 
 Options = Mapping[str, Any]
 

@@ -6,8 +6,8 @@ from math import log
 import torch
 from torch import Tensor
 
-from offchain.frontend.optimizers.adam import Moments
-from offchain.frontend.optimizers.base import (
+from moot.offchain.frontend.optimizers.adam import Moments
+from moot.offchain.frontend.optimizers.base import (
     Numbers,
     Tensors,
     Updated,
@@ -19,7 +19,7 @@ from offchain.frontend.optimizers.base import (
     tick,
     zeros_like,
 )
-from offchain.frontend.schedules import Rate
+from moot.offchain.frontend.schedules import Rate
 
 SLOWING = 0.96
 """NAdam's momentum approaches its end as a power of this."""

@@ -1,5 +1,5 @@
 """The transcendental functions, correctly rounded, as LLVM IR: `functions.py` has them all."""
 
-from offchain.arithmetic.environment import require_rounding
+from moot.offchain.arithmetic.environment import require_rounding
 
 require_rounding()

@@ -5,7 +5,7 @@ from functools import cache
 
 from llvmlite import ir
 
-from offchain.native.transcendental.constants import (
+from moot.offchain.native.transcendental.constants import (
     COS_TAIL,
     HALF_PI,
     HALF_PI_LOW,
@@ -13,8 +13,8 @@ from offchain.native.transcendental.constants import (
     TWO_OVER_PI,
     TWO_OVER_PI_256,
 )
-from offchain.native.transcendental.lanes import TO_INTEGER, Integers, Lanes, polynomial
-from offchain.native.vectors import INDEX, WORD, splat
+from moot.offchain.native.transcendental.lanes import TO_INTEGER, Integers, Lanes, polynomial
+from moot.offchain.native.vectors import INDEX, WORD, splat
 
 _DOUBLE = ir.DoubleType()
 

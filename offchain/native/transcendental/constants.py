@@ -6,7 +6,7 @@ at the Chebyshev points of the range that is named; `tests/sweeps/coefficients.p
 
 from collections.abc import Mapping
 
-from offchain.arithmetic.functions import Function
+from moot.offchain.arithmetic.functions import Function
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -15,10 +15,10 @@ from enum import Enum, auto
 import numpy as np
 from llvmlite import ir
 
-from offchain.arithmetic.functions import Function
-from offchain.native.transcendental import quick
-from offchain.native.transcendental.circular import reduce_angle
-from offchain.native.transcendental.constants import (
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.native.transcendental import quick
+from moot.offchain.native.transcendental.circular import reduce_angle
+from moot.offchain.native.transcendental.constants import (
     COSH_TAIL,
     ERF_DENOMINATOR,
     ERF_NUMERATOR,
@@ -31,14 +31,14 @@ from offchain.native.transcendental.constants import (
     LOG2_E_LOW,
     SINH_TAIL,
 )
-from offchain.native.transcendental.lanes import (
+from moot.offchain.native.transcendental.lanes import (
     TO_INTEGER,
     Integers,
     Lanes,
     choose,
     polynomial,
 )
-from offchain.native.transcendental.pieces import (
+from moot.offchain.native.transcendental.pieces import (
     EXPONENT_BIAS,
     exp_less_1,
     exp_square,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from offchain.native.vectors import FLOAT, INDEX, WORD, call, shuffle
+from moot.offchain.native.vectors import FLOAT, INDEX, WORD, call, shuffle
 
 _DOUBLE = ir.DoubleType()
 TO_INTEGER = 1.5 * 2.0**52

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from offchain.native.transcendental.constants import (
+from moot.offchain.native.transcendental.constants import (
     ATANH_TAIL,
     COSH_TAIL,
     EXP_STEPS,
@@ -14,7 +14,7 @@ from offchain.native.transcendental.constants import (
     LOG2_E,
     SINH_TAIL,
 )
-from offchain.native.transcendental.lanes import Integers, Lanes, look_up, polynomial
+from moot.offchain.native.transcendental.lanes import Integers, Lanes, look_up, polynomial
 
 PLACES = 52
 """Bits of a significand behind its point."""

@@ -11,8 +11,8 @@ import math
 
 from llvmlite import ir
 
-from offchain.native.transcendental import registers
-from offchain.native.transcendental.constants import (
+from moot.offchain.native.transcendental import registers
+from moot.offchain.native.transcendental.constants import (
     EXP2_STEPS,
     EXP2_TAIL,
     LN2,
@@ -22,8 +22,8 @@ from offchain.native.transcendental.constants import (
     LOG2_PIECES,
     LOG2_TAIL,
 )
-from offchain.native.transcendental.lanes import Lanes, choose, polynomial
-from offchain.native.transcendental.pieces import (
+from moot.offchain.native.transcendental.lanes import Lanes, choose, polynomial
+from moot.offchain.native.transcendental.pieces import (
     FROM_SQRT_HALF,
     PLACES,
     exp_less_1,

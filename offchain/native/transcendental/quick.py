@@ -41,10 +41,10 @@ from functools import partial
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import Function
-from offchain.native.transcendental import registers
-from offchain.native.transcendental.lanes import Lanes, choose, polynomial
-from offchain.native.transcendental.quick_tables import (
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.native.transcendental import registers
+from moot.offchain.native.transcendental.lanes import Lanes, choose, polynomial
+from moot.offchain.native.transcendental.quick_tables import (
     ANCHOR_BITS,
     ANCHOR_SHIFT,
     ANCHOR_VALUES,

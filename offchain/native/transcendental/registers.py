@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from offchain.native.machine import VECTOR_BITS, get_features
-from offchain.native.transcendental.lanes import Integers, Lanes
-from offchain.native.vectors import DOUBLE, FLOAT, INDEX, shuffle
+from moot.offchain.native.machine import VECTOR_BITS, get_features
+from moot.offchain.native.transcendental.lanes import Integers, Lanes
+from moot.offchain.native.vectors import DOUBLE, FLOAT, INDEX, shuffle
 
 _COUNT = 16
 """Floats in a register."""

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from offchain.commitments.tree import Digest
-from offchain.errors import WrongLog
-from offchain.programs.graph import Node, Program
-from offchain.programs.rounding.meaning import count_allowed
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import WrongLog
+from moot.offchain.programs.graph import Node, Program
+from moot.offchain.programs.rounding.meaning import count_allowed
 
 Entries = tuple[tuple[int, bool], ...]
 """The entries of an operator: (element, whether it goes up), in ascending order of element."""

@@ -7,11 +7,11 @@ numbers come out right when they are computed in binary64 and rounded again.)
 
 from collections.abc import Sequence
 
-from offchain.arithmetic.exact import is_sum
-from offchain.arithmetic.logged import LOGGED, band
-from offchain.arithmetic.logged.band import choose_function, choose_sum
-from offchain.programs.graph import Kind, Node
-from offchain.programs.semantics import (
+from moot.offchain.arithmetic.exact import is_sum
+from moot.offchain.arithmetic.logged import LOGGED, band
+from moot.offchain.arithmetic.logged.band import choose_function, choose_sum
+from moot.offchain.programs.graph import Kind, Node
+from moot.offchain.programs.semantics import (
     Fetch,
     compute_element,
     is_matching,

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.commitments.tree import Digest, Tree, climb, get_height, hash_root
-from offchain.programs.graph import Operand, Origin, Program, Row, Slot
-from offchain.programs.rounding.entries import StepLog, encode_entries
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.commitments.tree import Digest, Tree, climb, get_height, hash_root
+from moot.offchain.programs.graph import Operand, Origin, Program, Row, Slot
+from moot.offchain.programs.rounding.entries import StepLog, encode_entries
 
 SLOT = Slot("rounding log", DType.INT32, (8,))
 """The slot of a batch whose content is the root of the step's log, as eight little-endian words."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from offchain.replication.published.logs import UNLOGGED, UP
+from moot.offchain.replication.published.logs import UNLOGGED, UP
 
 STEER, TAMPER = "steer", "tamper"
 

@@ -7,9 +7,9 @@ from hashlib import sha256
 import torch
 from torch import Tensor
 
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Digest, Tree, get_height, get_width, hash_node
-from offchain.errors import CommitmentError
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, Tree, get_height, get_width, hash_node
+from moot.offchain.errors import CommitmentError
 
 
 def cast_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -6,21 +6,21 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from offchain.commitments.tree import Digest
-from offchain.errors import LogError
-from offchain.replication.compare import Process, Setting, running
-from offchain.replication.profiles import Profile
-from offchain.replication.published.behaviour import Dishonesty
-from offchain.replication.published.checkpoints import (
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import LogError
+from moot.offchain.replication.compare import Process, Setting, running
+from moot.offchain.replication.profiles import Profile
+from moot.offchain.replication.published.behaviour import Dishonesty
+from moot.offchain.replication.published.checkpoints import (
     Difference,
     cast_weights,
     hash_weights,
     plant,
     search,
 )
-from offchain.replication.published.replicate import Options, make_method
-from offchain.replication.published.store import read_checkpoint
-from offchain.replication.published.training import Part
+from moot.offchain.replication.published.replicate import Options, make_method
+from moot.offchain.replication.published.store import read_checkpoint
+from moot.offchain.replication.published.training import Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 LOSS = "loss"
 """The layer's name of the loss."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.errors import LogError
+from moot.offchain.errors import LogError
 
 Codes = NDArray[np.uint8]
 

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from offchain.backends.cpu.kernels.roundings import round_and_mark
-from offchain.replication.published.logs import (
+from moot.offchain.backends.cpu.kernels.roundings import round_and_mark
+from moot.offchain.replication.published.logs import (
     DOWN,
     STREAMS,
     UNLOGGED,
@@ -17,8 +17,8 @@ from offchain.replication.published.logs import (
     StepLog,
     Unpacker,
 )
-from offchain.replication.published.rounding import step
-from offchain.replication.published.thresholds import Thresholds, is_logged
+from moot.offchain.replication.published.rounding import step
+from moot.offchain.replication.published.thresholds import Thresholds, is_logged
 
 
 def round_and_classify(values: Tensor, bits: int, threshold: float) -> tuple[Tensor, Tensor]:

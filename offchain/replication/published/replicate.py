@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from offchain.replication.compare import Setting, Step
-from offchain.replication.logs import compare_by_log
-from offchain.replication.orders import Method
-from offchain.replication.outcome import Outcome, count, get_share
-from offchain.replication.profiles import Profile
-from offchain.replication.published.logs import STREAMS
-from offchain.replication.published.thresholds import PIVOT, Thresholds
-from offchain.replication.published.training import METHOD, Part
+from moot.offchain.replication.compare import Setting, Step
+from moot.offchain.replication.logs import compare_by_log
+from moot.offchain.replication.orders import Method
+from moot.offchain.replication.outcome import Outcome, count, get_share
+from moot.offchain.replication.profiles import Profile
+from moot.offchain.replication.published.logs import STREAMS
+from moot.offchain.replication.published.thresholds import PIVOT, Thresholds
+from moot.offchain.replication.published.training import METHOD, Part
 
 
 @dataclass(frozen=True, slots=True)

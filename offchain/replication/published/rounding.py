@@ -8,7 +8,7 @@ are a multiple of 2^(32 - bits), and neighbours are one such multiple apart: the
 import torch
 from torch import Tensor
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 MIN_BITS, MAX_BITS = 23, 32
 

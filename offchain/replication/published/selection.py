@@ -15,17 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from offchain.errors import UsageError
-from offchain.frontend.calls import compute_loss
-from offchain.frontend.data import make_generator
-from offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, get_batch
-from offchain.frontend.tracing import get_initial_state, name_tensors
-from offchain.replication.compare import Setting, running
-from offchain.replication.orders import Answer, Method, Order, choose_start
-from offchain.replication.profiles import PROFILES, Profile
-from offchain.replication.published.hooks import list_leaves, name_layer
-from offchain.replication.published.thresholds import note_distances, select
-from offchain.replication.sums import summing
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.calls import compute_loss
+from moot.offchain.frontend.data import make_generator
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, get_batch
+from moot.offchain.frontend.tracing import get_initial_state, name_tensors
+from moot.offchain.replication.compare import Setting, running
+from moot.offchain.replication.orders import Answer, Method, Order, choose_start
+from moot.offchain.replication.profiles import PROFILES, Profile
+from moot.offchain.replication.published.hooks import list_leaves, name_layer
+from moot.offchain.replication.published.thresholds import note_distances, select
+from moot.offchain.replication.sums import summing
 
 METHOD = "published-layers"
 """The name in an order of what tries layers."""

@@ -7,7 +7,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from offchain.errors import LogError
+from moot.offchain.errors import LogError
 
 
 def name_checkpoint(folder: Path, steps: int) -> Path:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from offchain.errors import UsageError
-from offchain.replication.published.rounding import MAX_BITS, check_bits, round_to_bits
+from moot.offchain.errors import UsageError
+from moot.offchain.replication.published.rounding import MAX_BITS, check_bits, round_to_bits
 
 ULP = 2.0**-23
 """The distance of the binary32 numbers from 1 to 2."""

@@ -15,29 +15,29 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from offchain.errors import UsageError
-from offchain.frontend.calls import get_loss
-from offchain.frontend.capture.eager import EagerRun
-from offchain.frontend.data import make_generator
-from offchain.frontend.recipe import Recipe, TrainingRecipe, get_batch
-from offchain.frontend.tracing import get_initial_state, name_tensors
-from offchain.replication.logs import name_log
-from offchain.replication.orders import Answer, Order, choose_start
-from offchain.replication.profiles import PROFILES
-from offchain.replication.published.behaviour import Dishonesty, Steering, tamper
-from offchain.replication.published.checkpoints import cast_weights, hash_weights
-from offchain.replication.published.hooks import (
+from moot.offchain.errors import UsageError
+from moot.offchain.frontend.calls import get_loss
+from moot.offchain.frontend.capture.eager import EagerRun
+from moot.offchain.frontend.data import make_generator
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, get_batch
+from moot.offchain.frontend.tracing import get_initial_state, name_tensors
+from moot.offchain.replication.logs import name_log
+from moot.offchain.replication.orders import Answer, Order, choose_start
+from moot.offchain.replication.profiles import PROFILES
+from moot.offchain.replication.published.behaviour import Dishonesty, Steering, tamper
+from moot.offchain.replication.published.checkpoints import cast_weights, hash_weights
+from moot.offchain.replication.published.hooks import (
     LOSS,
     RequireBinary64,
     Rounder,
     round_outputs,
     rounding,
 )
-from offchain.replication.published.logs import STREAMS, decode_log, encode_log
-from offchain.replication.published.parties import AuditorStream, TrainerStream, make_log
-from offchain.replication.published.store import load_checkpoint, name_checkpoint
-from offchain.replication.published.thresholds import PIVOT, Thresholds
-from offchain.replication.sums import summing
+from moot.offchain.replication.published.logs import STREAMS, decode_log, encode_log
+from moot.offchain.replication.published.parties import AuditorStream, TrainerStream, make_log
+from moot.offchain.replication.published.store import load_checkpoint, name_checkpoint
+from moot.offchain.replication.published.thresholds import PIVOT, Thresholds
+from moot.offchain.replication.sums import summing
 
 METHOD = "published"
 """The method's name in an order."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
-from sim.economy.mechanisms.base import Audit, check_rate
+from moot.offchain.errors import UsageError
+from moot.sim.economy.mechanisms.base import Audit, check_rate
 
 
 @dataclass(frozen=True, slots=True)

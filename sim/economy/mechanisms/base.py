@@ -7,7 +7,7 @@ remembers nothing; the market draws and pays. What a parameter can't be, `__post
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 
 class Sold(NamedTuple):

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from offchain.errors import UsageError
-from sim.economy.limit import Faulted, ask, show
-from sim.economy.mechanisms.base import Sold
+from moot.offchain.errors import UsageError
+from moot.sim.economy.limit import Faulted, ask, show
+from moot.sim.economy.mechanisms.base import Sold
 
 _MOST_GWEI = 10**18
 

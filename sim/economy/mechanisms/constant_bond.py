@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
-from sim.economy.config import GWEI
+from moot.offchain.errors import UsageError
+from moot.sim.economy.config import GWEI
 
 
 @dataclass(frozen=True, slots=True)

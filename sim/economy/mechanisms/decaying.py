@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
+from moot.offchain.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

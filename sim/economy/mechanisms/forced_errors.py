@@ -7,9 +7,9 @@ and has not noticed has not checked.
 
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
-from sim.economy.config import GWEI
-from sim.economy.mechanisms.base import Audit, check_rate
+from moot.offchain.errors import UsageError
+from moot.sim.economy.config import GWEI
+from moot.sim.economy.mechanisms.base import Audit, check_rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
-from sim.economy.config import GWEI
-from sim.economy.mechanisms.base import Sold
+from moot.offchain.errors import UsageError
+from moot.sim.economy.config import GWEI
+from moot.sim.economy.mechanisms.base import Sold
 
 
 @dataclass(frozen=True, slots=True)

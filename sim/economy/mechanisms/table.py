@@ -3,31 +3,31 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sim.economy.mechanisms.checked import Checked
-from sim.economy.plugins import make_plugin
+from moot.sim.economy.mechanisms.checked import Checked
+from moot.sim.economy.plugins import make_plugin
 
 MECHANISMS: Mapping[str, Mapping[str, str]] = {
     "pricing": {
-        "posted": "sim.economy.mechanisms.posted:Posted",
-        "second-price": "sim.economy.mechanisms.second_price:SecondPrice",
+        "posted": "moot.sim.economy.mechanisms.posted:Posted",
+        "second-price": "moot.sim.economy.mechanisms.second_price:SecondPrice",
     },
     "matching": {
-        "random": "sim.economy.mechanisms.random_matching:RandomMatching",
-        "stake-weighted": "sim.economy.mechanisms.stake_weighted:StakeWeighted",
-        "by-reputation": "sim.economy.mechanisms.by_reputation:ByReputation",
+        "random": "moot.sim.economy.mechanisms.random_matching:RandomMatching",
+        "stake-weighted": "moot.sim.economy.mechanisms.stake_weighted:StakeWeighted",
+        "by-reputation": "moot.sim.economy.mechanisms.by_reputation:ByReputation",
     },
     "bond": {
-        "constant": "sim.economy.mechanisms.constant_bond:ConstantBond",
-        "proportional": "sim.economy.mechanisms.proportional_bond:ProportionalBond",
+        "constant": "moot.sim.economy.mechanisms.constant_bond:ConstantBond",
+        "proportional": "moot.sim.economy.mechanisms.proportional_bond:ProportionalBond",
     },
     "audit": {
-        "constant": "sim.economy.mechanisms.constant_audits:ConstantAudits",
-        "by-reputation": "sim.economy.mechanisms.audits_by_reputation:AuditsByReputation",
-        "volunteers": "sim.economy.mechanisms.volunteers:Volunteers",
-        "forced-errors": "sim.economy.mechanisms.forced_errors:ForcedErrors",
-        "from-bonds": "sim.economy.mechanisms.audits_from_bonds:AuditsFromBonds",
+        "constant": "moot.sim.economy.mechanisms.constant_audits:ConstantAudits",
+        "by-reputation": "moot.sim.economy.mechanisms.audits_by_reputation:AuditsByReputation",
+        "volunteers": "moot.sim.economy.mechanisms.volunteers:Volunteers",
+        "forced-errors": "moot.sim.economy.mechanisms.forced_errors:ForcedErrors",
+        "from-bonds": "moot.sim.economy.mechanisms.audits_from_bonds:AuditsFromBonds",
     },
-    "reputation": {"decaying": "sim.economy.mechanisms.decaying:Decaying"},
+    "reputation": {"decaying": "moot.sim.economy.mechanisms.decaying:Decaying"},
 }
 """Each rule's module and class, by its kind and its name."""
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sim.economy.mechanisms.base import Audit, check_rate
+from moot.sim.economy.mechanisms.base import Audit, check_rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ A strategy is a dataclass whose fields with defaults are its parameters; what it
 
 from dataclasses import dataclass, field
 
-from offchain.errors import UsageError
-from sim.economy.facts import Job, News, Own
-from sim.economy.streams import Stream
-from sim.strategies import STRATEGIES
+from moot.offchain.errors import UsageError
+from moot.sim.economy.facts import Job, News, Own
+from moot.sim.economy.streams import Stream
+from moot.sim.strategies import STRATEGIES
 
 HONEST = "honest"
 """The conduct of whoever does what is agreed."""

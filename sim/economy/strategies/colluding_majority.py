@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from sim.economy.facts import Job, Own
-from sim.economy.strategies.base import Strategy, check_conduct
-from sim.economy.streams import Stream
+from moot.sim.economy.facts import Job, Own
+from moot.sim.economy.strategies.base import Strategy, check_conduct
+from moot.sim.economy.streams import Stream
 
 
 @dataclass

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
-from sim.economy.facts import Job, Own
-from sim.economy.strategies.base import Strategy
-from sim.economy.streams import Stream
+from moot.offchain.errors import UsageError
+from moot.sim.economy.facts import Job, Own
+from moot.sim.economy.strategies.base import Strategy
+from moot.sim.economy.streams import Stream
 
 
 @dataclass

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from offchain.errors import UsageError
-from sim.economy.facts import Job, News, Own
-from sim.economy.strategies.base import Strategy, check_conduct, check_shares
-from sim.economy.streams import Stream
+from moot.offchain.errors import UsageError
+from moot.sim.economy.facts import Job, News, Own
+from moot.sim.economy.strategies.base import Strategy, check_conduct, check_shares
+from moot.sim.economy.streams import Stream
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sim.economy.strategies.base import Strategy
+from moot.sim.economy.strategies.base import Strategy
 
 
 @dataclass

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from offchain.errors import UsageError
-from sim.economy.plugins import make_plugin
-from sim.strategies import GROUPS, STRATEGIES
+from moot.offchain.errors import UsageError
+from moot.sim.economy.plugins import make_plugin
+from moot.sim.strategies import GROUPS, STRATEGIES
 
 if TYPE_CHECKING:
-    from sim.economy.strategies.base import Strategy
+    from moot.sim.economy.strategies.base import Strategy
 
 
 class Row(NamedTuple):
@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 def _row(about: str, name: str) -> Row:
     module = name[0].lower() + "".join(f"_{c.lower()}" if c.isupper() else c for c in name[1:])
-    return Row(about, f"sim.economy.strategies.{module}:{name}")
+    return Row(about, f"moot.sim.economy.strategies.{module}:{name}")
 
 
 AGENTS: Mapping[str, Row] = {
@@ -53,7 +53,7 @@ _PLACES: Mapping[str, Mapping[str, str]] = {
     "providers": {name: row.place for name, row in AGENTS.items()},
     "watchers": {name: row.place for name, row in WATCHERS.items()},
 }
-_AT_RATE = "sim.economy.strategies.at_rate:AtRate"
+_AT_RATE = "moot.sim.economy.strategies.at_rate:AtRate"
 
 
 def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | bool]) -> "Strategy":
@@ -67,7 +67,7 @@ def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | b
     Raises:
         UsageError: there is no such strategy or parameter, or the parameter is impossible.
     """
-    from sim.economy.strategies.base import Strategy  # noqa: PLC0415 - imports numpy
+    from moot.sim.economy.strategies.base import Strategy  # noqa: PLC0415 - imports numpy
 
     rows = dict(_PLACES[role])
     if role == "providers":

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from offchain.errors import UsageError
-from sim.economy.config import Config, load_config
+from moot.offchain.errors import UsageError
+from moot.sim.economy.config import Config, load_config
 
 _FOLDER = Path(__file__).parent
 

@@ -1,8 +1,8 @@
 """Fraud and its detection against the rate of audits."""
 
-from sim.report.drawing import Look, add_means, make_figure
-from sim.report.plot import Drawn, Lack, Plot
-from sim.report.results import Results
+from moot.sim.report.drawing import Look, add_means, make_figure
+from moot.sim.report.plot import Drawn, Lack, Plot
+from moot.sim.report.results import Results
 
 KEYS = ("audit.rate", "audit.*", "*")
 """Where audits were not varied they are drawn against what was."""

@@ -2,10 +2,10 @@
 
 import plotly.graph_objects as go
 
-from sim.report import disputes
-from sim.report.drawing import choose_looks, make_figure
-from sim.report.plot import Drawn, Lack, Plot
-from sim.report.results import Results
+from moot.sim.report import disputes
+from moot.sim.report.drawing import choose_looks, make_figure
+from moot.sim.report.plot import Drawn, Lack, Plot
+from moot.sim.report.results import Results
 
 
 def draw(results: Results) -> Drawn | Lack:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from sim.economy.strategies.base import HONEST, WATCHER
-from sim.report.drawing import COLOURS, Look, add_means, make_figure, set_log
-from sim.report.plot import Drawn, Lack, Plot
-from sim.report.results import Results
+from moot.sim.economy.strategies.base import HONEST, WATCHER
+from moot.sim.report.drawing import COLOURS, Look, add_means, make_figure, set_log
+from moot.sim.report.plot import Drawn, Lack, Plot
+from moot.sim.report.results import Results
 
 KEYS = ("chain.base_fee_gwei",)
 AGREED = (HONEST, WATCHER)

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from offchain.errors import UsageError
-from sim.economy.plugins import run_file
-from sim.report.plot import Plot
-from sim.report.plots.table import PLOTS
+from moot.offchain.errors import UsageError
+from moot.sim.economy.plugins import run_file
+from moot.sim.report.plot import Plot
+from moot.sim.report.plots.table import PLOTS
 
 ATTRIBUTE = "PLOT"
 TAKEN = frozenset(

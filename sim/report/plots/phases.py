@@ -3,10 +3,10 @@
 import plotly.graph_objects as go
 import pyarrow.compute as pc
 
-from sim.economy.schema import STAGES
-from sim.report.drawing import COLOURS, HATCHES, make_figure
-from sim.report.plot import Drawn, Lack, Plot
-from sim.report.results import Results
+from moot.sim.economy.schema import STAGES
+from moot.sim.report.drawing import COLOURS, HATCHES, make_figure
+from moot.sim.report.plot import Drawn, Lack, Plot
+from moot.sim.report.results import Results
 
 MOST = 12
 """Lineups that are drawn, the most frequent first."""

@@ -9,9 +9,9 @@ from statistics import fmean
 
 import plotly.graph_objects as go
 
-from sim.report.drawing import GREY, GWEI, add_means, choose_looks, make_figure
-from sim.report.plot import Drawn, Lack, Plot
-from sim.report.results import Results
+from moot.sim.report.drawing import GREY, GWEI, add_means, choose_looks, make_figure
+from moot.sim.report.plot import Drawn, Lack, Plot
+from moot.sim.report.results import Results
 
 KEYS = ("bond.eth", "bond.*", "providers.*", "*")
 

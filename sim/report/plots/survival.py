@@ -6,9 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 from scipy import stats
 
-from sim.report.drawing import HONEST, choose_looks, make_figure
-from sim.report.plot import Drawn, Lack, Plot
-from sim.report.results import Results
+from moot.sim.report.drawing import HONEST, choose_looks, make_figure
+from moot.sim.report.plot import Drawn, Lack, Plot
+from moot.sim.report.results import Results
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 import pyarrow.compute as pc
 
-from sim.report.drawing import COLOURS, Look, add_means, make_figure
-from sim.report.plot import Drawn, Lack, Plot
-from sim.report.results import Results
+from moot.sim.report.drawing import COLOURS, Look, add_means, make_figure
+from moot.sim.report.plot import Drawn, Lack, Plot
+from moot.sim.report.results import Results
 
 KEYS = ("providers.sybil-swarm.count", "providers.*sybil*.count")
 KINDS = {True: ("disputed jobs", Look(COLOURS[1], "solid", "circle"))} | {

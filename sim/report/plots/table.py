@@ -1,7 +1,7 @@
 """The table of plots, in the order of the page."""
 
-from sim.report.plot import Plot
-from sim.report.plots import audits, costs, griefing, heat, phases, profit, survival, sybils
+from moot.sim.report.plot import Plot
+from moot.sim.report.plots import audits, costs, griefing, heat, phases, profit, survival, sybils
 
 PLOTS: tuple[Plot, ...] = (
     profit.PLOT,

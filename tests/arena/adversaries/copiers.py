@@ -2,12 +2,12 @@
 
 from random import Random
 
-from contracts.model.words import hash_job
-from contracts.reasons import Standing, Status
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Tree
-from offchain.datastore.objects import HISTORIES
-from offchain.disputes.referee import Call
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.datastore.objects import HISTORIES
+from moot.offchain.disputes.referee import Call
 from tests.arena.adversary import Adversary
 from tests.arena.names import HONEST
 from tests.arena.records import name_account

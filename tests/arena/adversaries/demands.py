@@ -2,12 +2,12 @@
 
 from random import Random
 
-from contracts.model.answers import MIN_DEPOSIT_WEI, Subject, make_subject
-from contracts.reasons import DemandStatus, Part, PromiseStatus, Status
-from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Tree
-from offchain.disputes.availability import list_demand, show_tensor
-from offchain.disputes.referee import Call
+from moot.contracts.model.answers import MIN_DEPOSIT_WEI, Subject, make_subject
+from moot.contracts.reasons import DemandStatus, Part, PromiseStatus, Status
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Tree
+from moot.offchain.disputes.availability import list_demand, show_tensor
+from moot.offchain.disputes.referee import Call
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import get_run, get_task
 from tests.arena.ledger import REFEREE

@@ -5,9 +5,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from contracts.model.checks import get_member
-from contracts.model.types import Store
-from contracts.reasons import Status
+from moot.contracts.model.checks import get_member
+from moot.contracts.model.types import Store
+from moot.contracts.reasons import Status
 from tests.arena.adversary import Adversary
 from tests.arena.codec import get_topic
 from tests.arena.ledger import REFEREE

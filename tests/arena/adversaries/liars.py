@@ -6,12 +6,12 @@ They commit once the provider has, since without it there is nothing to win.
 from collections.abc import Iterator
 from random import Random
 
-from contracts.model.words import hash_job
-from contracts.reasons import Standing, Status
-from offchain.disputes.actors import Client, Player
-from offchain.disputes.party import Party
-from offchain.disputes.referee import Call
-from sim.paper import Lie
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.disputes.actors import Client, Player
+from moot.offchain.disputes.party import Party
+from moot.offchain.disputes.referee import Call
+from moot.sim.paper import Lie
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import get_run
 from tests.arena.names import HONEST

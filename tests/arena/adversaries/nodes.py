@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from offchain.errors import ChainUnavailable
+from moot.offchain.errors import ChainUnavailable
 from tests.arena.adversary import Adversary
 from tests.arena.names import NODES
 from tests.arena.story import Params, Terms

@@ -2,9 +2,9 @@
 
 from random import Random
 
-from contracts.model.words import hash_job
-from contracts.reasons import Standing, Status
-from offchain.disputes.referee import Call
+from moot.contracts.model.words import hash_job
+from moot.contracts.reasons import Standing, Status
+from moot.offchain.disputes.referee import Call
 from tests.arena.adversary import Adversary
 from tests.arena.names import HONEST
 from tests.arena.records import name_account

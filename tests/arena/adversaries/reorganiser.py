@@ -3,10 +3,10 @@
 from dataclasses import replace
 from random import Random
 
-from contracts.model.types import Terms as JobTerms
-from offchain.disputes.referee import Call
-from offchain.disputes.terms import make_terms
-from sim.paper import Size
+from moot.contracts.model.types import Terms as JobTerms
+from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.terms import make_terms
+from moot.sim.paper import Size
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import Work, get_task
 from tests.arena.names import CLIENT, HONEST

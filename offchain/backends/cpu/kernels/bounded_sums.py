@@ -14,17 +14,17 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.row_sums import (
+from moot.offchain.backends.cpu.kernels.row_sums import (
     ROWS,
     read_rows,
     run_on_rows,
     sum_row,
     sum_rows_across,
 )
-from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.native.threads import share
-from offchain.native.vectors import INDEX
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from moot.offchain.native.threads import share
+from moot.offchain.native.vectors import INDEX
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ from typing import Any
 
 from numba.core import types
 
-from offchain.native.compiled import Kernel, kernel, reads, writes
+from moot.offchain.native.compiled import Kernel, kernel, reads, writes
 
 AXES = 4
 """Axes of the arrays that are copied."""

@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.arithmetic.float32 import NEGATIVE_ZERO
-from offchain.backends.cpu.kernels.row_sums import (
+from moot.offchain.arithmetic.float32 import NEGATIVE_ZERO
+from moot.offchain.backends.cpu.kernels.row_sums import (
     ROWS,
     read_rows,
     run_on_rows,
     sum_row,
     sum_rows_across,
 )
-from offchain.native.compiled import kernel, reads, subroutine, writes
-from offchain.native.threads import share
-from offchain.native.vectors import NAN
+from moot.offchain.native.compiled import kernel, reads, subroutine, writes
+from moot.offchain.native.threads import share
+from moot.offchain.native.vectors import NAN
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

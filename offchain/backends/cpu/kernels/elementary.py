@@ -3,7 +3,7 @@
 Functions of one operand are what `transcendental.emit` makes of vectors, and nothing else: that has
 been compared with the exact values of all operands. Powers have too many operands for that. They
 are rounded from both ends of an error band around what float64 says; where these differ, for about
-one element in a million, the definition, `offchain.arithmetic`, decides.
+one element in a million, the definition, `moot.offchain.arithmetic`, decides.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import DType, Function
-from offchain.native import buffers, vectors
-from offchain.native.compiled import Kernel, emitted, kernel, reads, writes
-from offchain.native.threads import share
-from offchain.native.transcendental.functions import emit
-from offchain.native.transcendental.power import emit_power
-from offchain.native.vectors import BYTE, FLOAT, LANES, NAN, WORD
+from moot.offchain.arithmetic.evaluate import evaluate
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.native import buffers, vectors
+from moot.offchain.native.compiled import Kernel, emitted, kernel, reads, writes
+from moot.offchain.native.threads import share
+from moot.offchain.native.transcendental.functions import emit
+from moot.offchain.native.transcendental.power import emit_power
+from moot.offchain.native.vectors import BYTE, FLOAT, LANES, NAN, WORD
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.backends.cpu.kernels.bounded_sums import UNIT
-from offchain.backends.cpu.kernels.integer_sums import LIMBS, begin, deposit, finish
-from offchain.native.compiled import kernel, reads, subroutine, writes
-from offchain.native.threads import share
-from offchain.native.vectors import NAN
+from moot.offchain.backends.cpu.kernels.bounded_sums import UNIT
+from moot.offchain.backends.cpu.kernels.integer_sums import LIMBS, begin, deposit, finish
+from moot.offchain.native.compiled import kernel, reads, subroutine, writes
+from moot.offchain.native.threads import share
+from moot.offchain.native.vectors import NAN
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

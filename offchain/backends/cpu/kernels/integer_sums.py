@@ -11,8 +11,8 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.native.compiled import emitted, subroutine
-from offchain.native.vectors import FLOAT, WORD
+from moot.offchain.native.compiled import emitted, subroutine
+from moot.offchain.native.vectors import FLOAT, WORD
 
 Limbs = npt.NDArray[np.int64]
 

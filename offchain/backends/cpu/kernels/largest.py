@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.native.compiled import kernel, reads, subroutine, writes
-from offchain.native.threads import share
+from moot.offchain.native.compiled import kernel, reads, subroutine, writes
+from moot.offchain.native.threads import share
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -7,11 +7,11 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.gemm import Floats
-from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, writes
-from offchain.native.threads import share
-from offchain.native.vectors import INDEX, WORD
+from moot.offchain.backends.cpu.kernels.contraction.gemm import Floats
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted, kernel, reads, writes
+from moot.offchain.native.threads import share
+from moot.offchain.native.vectors import INDEX, WORD
 
 _Bits = npt.NDArray[np.uint32]
 

@@ -5,9 +5,9 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, writes
-from offchain.native.vectors import DOUBLE, WORD
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted, kernel, reads, writes
+from moot.offchain.native.vectors import DOUBLE, WORD
 
 Doubles = npt.NDArray[np.float64]
 

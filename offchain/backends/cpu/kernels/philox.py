@@ -1,16 +1,16 @@
 """Uniform random numbers by position: Philox4x32-10, many blocks at a time.
 
-`offchain.arithmetic.philox` is the definition.
+`moot.offchain.arithmetic.philox` is the definition.
 """
 
 import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.arithmetic.philox import ROUNDS
-from offchain.native import buffers
-from offchain.native.compiled import kernel, writes
-from offchain.native.threads import share
+from moot.offchain.arithmetic.philox import ROUNDS
+from moot.offchain.native import buffers
+from moot.offchain.native.compiled import kernel, writes
+from moot.offchain.native.threads import share
 
 Floats = npt.NDArray[np.float32]
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.native.threads import share
-from offchain.native.vectors import FLOAT, INDEX
+from moot.offchain.arithmetic.functions import CANONICAL_NAN
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from moot.offchain.native.threads import share
+from moot.offchain.native.vectors import FLOAT, INDEX
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.native.compiled import kernel, reads, writes
-from offchain.native.threads import share
+from moot.offchain.native.compiled import kernel, reads, writes
+from moot.offchain.native.threads import share
 
 Doubles = npt.NDArray[np.float64]
 Marks = npt.NDArray[np.uint8]

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.native import vectors
-from offchain.native.compiled import Kernel, emitted, subroutine
-from offchain.native.threads import share
-from offchain.native.vectors import DOUBLE, FLOAT, WORD
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import Kernel, emitted, subroutine
+from moot.offchain.native.threads import share
+from moot.offchain.native.vectors import DOUBLE, FLOAT, WORD
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.native.compiled import kernel, reads, writes
-from offchain.native.threads import share
-from offchain.native.vectors import NAN
+from moot.offchain.native.compiled import kernel, reads, writes
+from moot.offchain.native.threads import share
+from moot.offchain.native.vectors import NAN
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

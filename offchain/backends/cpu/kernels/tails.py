@@ -7,10 +7,10 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, writes
-from offchain.native.threads import share
-from offchain.native.vectors import WORD
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted, kernel, reads, writes
+from moot.offchain.native.threads import share
+from moot.offchain.native.vectors import WORD
 
 Integers = npt.NDArray[np.int64]
 

@@ -7,10 +7,10 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.logged.band import EXACT_BITS
-from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.native.threads import share
-from offchain.native.vectors import DOUBLE, WORD
+from moot.offchain.arithmetic.logged.band import EXACT_BITS
+from moot.offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from moot.offchain.native.threads import share
+from moot.offchain.native.vectors import DOUBLE, WORD
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -9,8 +9,8 @@ from functools import cache
 
 from llvmlite import ir
 
-from offchain.native import native, vectors
-from offchain.native.vectors import VECTOR_BYTES, WORD
+from moot.offchain.native import native, vectors
+from moot.offchain.native.vectors import VECTOR_BYTES, WORD
 
 _NAME = "turn"
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offchain.arithmetic.logged.band import BAND_SHARE, REACH
-from offchain.backends.cpu.doubles import Doubles
-from offchain.backends.cpu.indexing import Integers
-from offchain.backends.cpu.logged.stock import Flags, Floats
+from moot.offchain.arithmetic.logged.band import BAND_SHARE, REACH
+from moot.offchain.backends.cpu.doubles import Doubles
+from moot.offchain.backends.cpu.indexing import Integers
+from moot.offchain.backends.cpu.logged.stock import Flags, Floats
 
 SLACK = 1.06
 """More than what E' may be above E: so much wider, a band is too wide in truth, too. The boundaries

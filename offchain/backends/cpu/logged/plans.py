@@ -7,21 +7,21 @@ from math import fsum
 
 import numpy as np
 
-from offchain.arithmetic.functions import Function
-from offchain.arithmetic.logged.band import FUNCTION_EXPONENT, REACH, depth
-from offchain.backends.cpu.contractions import Contraction
-from offchain.backends.cpu.doubles import Doubles
-from offchain.backends.cpu.exact import ComparedScatter
-from offchain.backends.cpu.folds import Reduction
-from offchain.backends.cpu.indexing import Integers
-from offchain.backends.cpu.kernels import elementary
-from offchain.backends.cpu.kernels.doubts import MARK, round_values
-from offchain.backends.cpu.kernels.exact_sums import settle_products
-from offchain.backends.cpu.kernels.terms import weigh_terms
-from offchain.backends.cpu.logged import stock
-from offchain.backends.cpu.logged.journals import Journal, Reading
-from offchain.backends.cpu.logged.judgement import Judgement, find_boundaries
-from offchain.backends.cpu.logged.stock import (
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.arithmetic.logged.band import FUNCTION_EXPONENT, REACH, depth
+from moot.offchain.backends.cpu.contractions import Contraction
+from moot.offchain.backends.cpu.doubles import Doubles
+from moot.offchain.backends.cpu.exact import ComparedScatter
+from moot.offchain.backends.cpu.folds import Reduction
+from moot.offchain.backends.cpu.indexing import Integers
+from moot.offchain.backends.cpu.kernels import elementary
+from moot.offchain.backends.cpu.kernels.doubts import MARK, round_values
+from moot.offchain.backends.cpu.kernels.exact_sums import settle_products
+from moot.offchain.backends.cpu.kernels.terms import weigh_terms
+from moot.offchain.backends.cpu.logged import stock
+from moot.offchain.backends.cpu.logged.journals import Journal, Reading
+from moot.offchain.backends.cpu.logged.judgement import Judgement, find_boundaries
+from moot.offchain.backends.cpu.logged.stock import (
     FUNCTIONS,
     UNIT,
     WIDEN,
@@ -30,17 +30,17 @@ from offchain.backends.cpu.logged.stock import (
     add_up,
     bound_error,
 )
-from offchain.backends.cpu.logged.terms import TermReader, Terms, read_operands
-from offchain.backends.cpu.maps import Map
-from offchain.backends.cpu.plans import plan_node
-from offchain.backends.cpu.scalars import Apply
-from offchain.backends.cpu.scatters import Scatter, depends_on_named
-from offchain.backends.port import Plan
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.errors import ProgramError
-from offchain.programs.graph import Kind, Node, Operand
-from offchain.programs.rounding.entries import StepLog
-from offchain.programs.rounding.meaning import apply_entry, count_allowed, is_loggable
+from moot.offchain.backends.cpu.logged.terms import TermReader, Terms, read_operands
+from moot.offchain.backends.cpu.maps import Map
+from moot.offchain.backends.cpu.plans import plan_node
+from moot.offchain.backends.cpu.scalars import Apply
+from moot.offchain.backends.cpu.scatters import Scatter, depends_on_named
+from moot.offchain.backends.port import Plan
+from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.errors import ProgramError
+from moot.offchain.programs.graph import Kind, Node, Operand
+from moot.offchain.programs.rounding.entries import StepLog
+from moot.offchain.programs.rounding.meaning import apply_entry, count_allowed, is_loggable
 
 _TERMS_AT_ONCE = 1 << 22
 

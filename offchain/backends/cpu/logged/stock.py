@@ -24,15 +24,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.functions import Function
-from offchain.arithmetic.logged.band import CHUNK, UNIT_EXPONENT
-from offchain.backends.cpu import doubles, products
-from offchain.backends.cpu.doubles import Doubles
-from offchain.backends.cpu.indexing import Integers
-from offchain.backends.cpu.kernels.bounded_sums import compute_reach
-from offchain.backends.cpu.kernels.doubts import DOUBTFUL, EXACT_RATIO, round_products, sum_rows
-from offchain.backends.cpu.products import Products
-from offchain.commitments.tensors import Array
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.arithmetic.logged.band import CHUNK, UNIT_EXPONENT
+from moot.offchain.backends.cpu import doubles, products
+from moot.offchain.backends.cpu.doubles import Doubles
+from moot.offchain.backends.cpu.indexing import Integers
+from moot.offchain.backends.cpu.kernels.bounded_sums import compute_reach
+from moot.offchain.backends.cpu.kernels.doubts import (
+    DOUBTFUL,
+    EXACT_RATIO,
+    round_products,
+    sum_rows,
+)
+from moot.offchain.backends.cpu.products import Products
+from moot.offchain.commitments.tensors import Array
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]

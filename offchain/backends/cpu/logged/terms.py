@@ -6,14 +6,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from offchain.backends.cpu.doubles import Doubles
-from offchain.backends.cpu.indexing import Integers, locate, open_grid
-from offchain.backends.cpu.kernels.terms import multiply_terms
-from offchain.backends.cpu.logged.stock import Floats
-from offchain.backends.cpu.views import make_constant
-from offchain.commitments.tensors import Array
-from offchain.planning.accesses import Sizes, find_strided
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from moot.offchain.backends.cpu.doubles import Doubles
+from moot.offchain.backends.cpu.indexing import Integers, locate, open_grid
+from moot.offchain.backends.cpu.kernels.terms import multiply_terms
+from moot.offchain.backends.cpu.logged.stock import Floats
+from moot.offchain.backends.cpu.views import make_constant
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.planning.accesses import Sizes, find_strided
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
 Counts = npt.NDArray[np.int64]
 

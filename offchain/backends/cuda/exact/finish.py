@@ -12,8 +12,8 @@ from math import prod
 
 from llvmlite import ir
 
-from offchain.backends.cuda.elements import Variable, read, unravel, write
-from offchain.backends.cuda.exact.residues import (
+from moot.offchain.backends.cuda.elements import Variable, read, unravel, write
+from moot.offchain.backends.cuda.exact.residues import (
     BITS,
     EXPONENT,
     NO_NUMBER,
@@ -22,13 +22,13 @@ from offchain.backends.cuda.exact.residues import (
     get_significand,
     load_info,
 )
-from offchain.backends.cuda.exact.rounding import WIDE, round_signed, wide
-from offchain.backends.cuda.exact.sums import OWN_BYTES, add_up
-from offchain.backends.cuda.kernel import Context, Kernel, word
-from offchain.backends.cuda.tiling import Split
-from offchain.native import vectors
-from offchain.native.vectors import BYTE, DOUBLE, INDEX, WORD
-from offchain.programs.graph import Node, Operand
+from moot.offchain.backends.cuda.exact.rounding import WIDE, round_signed, wide
+from moot.offchain.backends.cuda.exact.sums import OWN_BYTES, add_up
+from moot.offchain.backends.cuda.kernel import Context, Kernel, word
+from moot.offchain.backends.cuda.tiling import Split
+from moot.offchain.native import vectors
+from moot.offchain.native.vectors import BYTE, DOUBLE, INDEX, WORD
+from moot.offchain.programs.graph import Node, Operand
 
 _PARAMETERS = 9
 _ROOM = 126

@@ -4,10 +4,10 @@ from functools import cache
 
 from llvmlite import ir
 
-from offchain.backends.cuda.elements import read, unravel
-from offchain.backends.cuda.exact.sums import MOST_TERMS, OWN_BYTES, add_up
-from offchain.backends.cuda.kernel import Context, Kernel
-from offchain.backends.cuda.operators import (
+from moot.offchain.backends.cuda.elements import read, unravel
+from moot.offchain.backends.cuda.exact.sums import MOST_TERMS, OWN_BYTES, add_up
+from moot.offchain.backends.cuda.kernel import Context, Kernel
+from moot.offchain.backends.cuda.operators import (
     address,
     begin,
     count_parameters,
@@ -15,10 +15,10 @@ from offchain.backends.cuda.operators import (
     guard,
     reaches,
 )
-from offchain.errors import ProgramError
-from offchain.native import vectors
-from offchain.native.vectors import DOUBLE, INDEX
-from offchain.programs.graph import Kind, Node
+from moot.offchain.errors import ProgramError
+from moot.offchain.native import vectors
+from moot.offchain.native.vectors import DOUBLE, INDEX
+from moot.offchain.programs.graph import Kind, Node
 
 
 @cache

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offchain.backends.cuda.exact import finish, folds, products, residues
-from offchain.backends.cuda.exact.finish import Layout
-from offchain.backends.cuda.exact.products import MOST_PIECES, Tile, choose_tile
-from offchain.backends.cuda.exact.residues import MOST_STEPS, PIECE
-from offchain.backends.cuda.kernel import Kernel
-from offchain.backends.cuda.machine import Launch, Machine, Tensor
-from offchain.backends.cuda.single import Flats, Reserve, Single, launch_all
-from offchain.backends.cuda.tiling import find_split
-from offchain.backends.port import Plan
-from offchain.programs.graph import Kind, Node
+from moot.offchain.backends.cuda.exact import finish, folds, products, residues
+from moot.offchain.backends.cuda.exact.finish import Layout
+from moot.offchain.backends.cuda.exact.products import MOST_PIECES, Tile, choose_tile
+from moot.offchain.backends.cuda.exact.residues import MOST_STEPS, PIECE
+from moot.offchain.backends.cuda.kernel import Kernel
+from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
+from moot.offchain.backends.cuda.single import Flats, Reserve, Single, launch_all
+from moot.offchain.backends.cuda.tiling import find_split
+from moot.offchain.backends.port import Plan
+from moot.offchain.programs.graph import Kind, Node
 
 _LEAST_SIDE, _LEAST_STEPS = 16, 32
 """Rows, columns and terms that are worth being cut."""

@@ -9,8 +9,8 @@ from itertools import product
 
 from llvmlite import ir
 
-from offchain.backends.cuda.exact.residues import PIECE, Cut
-from offchain.backends.cuda.kernel import (
+from moot.offchain.backends.cuda.exact.residues import PIECE, Cut
+from moot.offchain.backends.cuda.kernel import (
     INSTRUCTIONS,
     WARP,
     Context,
@@ -20,7 +20,7 @@ from offchain.backends.cuda.kernel import (
     Products,
     word,
 )
-from offchain.native.vectors import BYTE, INDEX
+from moot.offchain.native.vectors import BYTE, INDEX
 
 MOST_PIECES = (1 << 16) // PIECE
 """Pieces of rows whose products 32 bits hold: 2^16 of at most 2^14."""

@@ -17,9 +17,9 @@ from operator import mul
 
 from llvmlite import ir
 
-from offchain.backends.cuda.kernel import Context, Kernel, word
-from offchain.native import vectors
-from offchain.native.vectors import BYTE, INDEX, WORD
+from moot.offchain.backends.cuda.kernel import Context, Kernel, word
+from moot.offchain.native import vectors
+from moot.offchain.native.vectors import BYTE, INDEX, WORD
 
 BITS = 40
 """The bits of an element's magnitude."""

@@ -6,8 +6,8 @@ anything was lost. What is rounded to odd like that rounds to the same 24 bits a
 
 from llvmlite import ir
 
-from offchain.backends.cuda.kernel import word
-from offchain.native.vectors import DOUBLE, FLOAT, WORD
+from moot.offchain.backends.cuda.kernel import word
+from moot.offchain.native.vectors import DOUBLE, FLOAT, WORD
 
 WIDE = ir.IntType(128)
 BIT = ir.IntType(1)

@@ -12,12 +12,12 @@ from functools import reduce
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.backends.cuda.exact.rounding import BIT, WIDE, round_magnitude, wide
-from offchain.backends.cuda.kernel import Context, word
-from offchain.backends.cuda.loops import repeat_together
-from offchain.native import vectors
-from offchain.native.vectors import DOUBLE, FLOAT, INDEX, WORD
+from moot.offchain.arithmetic.functions import CANONICAL_NAN
+from moot.offchain.backends.cuda.exact.rounding import BIT, WIDE, round_magnitude, wide
+from moot.offchain.backends.cuda.kernel import Context, word
+from moot.offchain.backends.cuda.loops import repeat_together
+from moot.offchain.native import vectors
+from moot.offchain.native.vectors import DOUBLE, FLOAT, INDEX, WORD
 
 UNIT = 2.0**-52
 """The greatest relative error of an operation in binary64."""

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from offchain.planning.accesses import Sizes
-from offchain.planning.region import Fold, Lanes, Pick, Plan, Region, is_full, is_row
-from offchain.programs.graph import Operand
+from moot.offchain.planning.accesses import Sizes
+from moot.offchain.planning.region import Fold, Lanes, Pick, Plan, Region, is_full, is_row
+from moot.offchain.programs.graph import Operand
 
 _SLOT_BYTES = 8
 """What a row value takes, whatever its type."""

@@ -2,11 +2,11 @@
 
 from llvmlite import ir
 
-from offchain.backends.cuda.elements import unravel, write
-from offchain.backends.cuda.kernel import Context, Kernel, word
-from offchain.backends.cuda.regions.form import Form
-from offchain.backends.cuda.regions.values import Place, Values, number_element
-from offchain.planning.region import is_row
+from moot.offchain.backends.cuda.elements import unravel, write
+from moot.offchain.backends.cuda.kernel import Context, Kernel, word
+from moot.offchain.backends.cuda.regions.form import Form
+from moot.offchain.backends.cuda.regions.values import Place, Values, number_element
+from moot.offchain.planning.region import is_row
 
 
 def make_maps(form: Form) -> Kernel:

@@ -5,17 +5,17 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
-from offchain.backends.cuda.kernel import Kernel
-from offchain.backends.cuda.machine import Launch, Machine, Tensor
-from offchain.backends.cuda.regions import maps, rows
-from offchain.backends.cuda.regions.form import LIMITS, MOST_LANES, Form, Layout, count_in_row
-from offchain.backends.cuda.single import Flats, Reserve, launch_all
-from offchain.commitments.tensors import NUMPY_TYPES
-from offchain.planning.assembly import Assembly
-from offchain.planning.gathers import find_fusible
-from offchain.planning.readings import Reading, as_fused_map
-from offchain.planning.region import Region
-from offchain.planning.roles import (
+from moot.offchain.backends.cuda.kernel import Kernel
+from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
+from moot.offchain.backends.cuda.regions import maps, rows
+from moot.offchain.backends.cuda.regions.form import LIMITS, MOST_LANES, Form, Layout, count_in_row
+from moot.offchain.backends.cuda.single import Flats, Reserve, launch_all
+from moot.offchain.commitments.tensors import NUMPY_TYPES
+from moot.offchain.planning.assembly import Assembly
+from moot.offchain.planning.gathers import find_fusible
+from moot.offchain.planning.readings import Reading, as_fused_map
+from moot.offchain.planning.region import Region
+from moot.offchain.planning.roles import (
     EXPRESSIBLE,
     FEW_ROWS,
     SMALL_ELEMENTS,
@@ -24,7 +24,7 @@ from offchain.planning.roles import (
     as_picked,
     is_one_hot,
 )
-from offchain.programs.graph import Kind, Node, Origin
+from moot.offchain.programs.graph import Kind, Node, Origin
 
 
 def is_fusible(node: Node) -> bool:

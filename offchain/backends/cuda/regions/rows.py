@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cuda.elements import as_integer, read_at, unravel, write
-from offchain.backends.cuda.kernel import Context, Kernel, Phase, word
-from offchain.backends.cuda.loops import repeat_together
-from offchain.backends.cuda.regions.form import Form, Layout, count_in_row
-from offchain.backends.cuda.regions.values import Place, Values, number_element
-from offchain.native import emit, vectors
-from offchain.planning.region import Fold, Lanes, Load, Pick, is_row
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cuda.elements import as_integer, read_at, unravel, write
+from moot.offchain.backends.cuda.kernel import Context, Kernel, Phase, word
+from moot.offchain.backends.cuda.loops import repeat_together
+from moot.offchain.backends.cuda.regions.form import Form, Layout, count_in_row
+from moot.offchain.backends.cuda.regions.values import Place, Values, number_element
+from moot.offchain.native import emit, vectors
+from moot.offchain.planning.region import Fold, Lanes, Load, Pick, is_row
 
 _TRUE = ir.Constant(ir.IntType(1), 1)
 

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from offchain.backends.cuda.elements import as_integer, read, read_at, unravel
-from offchain.backends.cuda.kernel import Context, word
-from offchain.backends.cuda.regions.form import Form
-from offchain.native import emit, vectors
-from offchain.planning.region import Apply, Columns, Constant, Gathered, Load
+from moot.offchain.backends.cuda.elements import as_integer, read, read_at, unravel
+from moot.offchain.backends.cuda.kernel import Context, word
+from moot.offchain.backends.cuda.regions.form import Form
+from moot.offchain.native import emit, vectors
+from moot.offchain.planning.region import Apply, Columns, Constant, Gathered, Load
 
 Recall = Callable[[int], ir.Value | None]
 """Returns a value, given its number, if it is kept and need not be computed."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.blocks import (
+from moot.offchain.backends.cpu.kernels.contraction.blocks import (
     SECOND_CACHE_BYTES,
     SPARE_BYTES,
     count_unpacked_rows,
@@ -16,16 +16,16 @@ from offchain.backends.cpu.kernels.contraction.blocks import (
     multiply_block,
     multiply_tiles,
 )
-from offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
-from offchain.backends.cpu.kernels.contraction.tile import (
+from moot.offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
+from moot.offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
     B_STEP_BYTES,
     COLUMNS,
     FLOAT_BYTES,
     ROWS,
 )
-from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.native.vectors import WORD
+from moot.offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from moot.offchain.native.vectors import WORD
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

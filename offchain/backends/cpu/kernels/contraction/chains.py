@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.tile import (
+from moot.offchain.backends.cpu.kernels.contraction.tile import (
     COLUMNS,
     FLOAT_BYTES,
     emit_canonical,
 )
-from offchain.native import vectors
-from offchain.native.compiled import kernel, linked, subroutine
-from offchain.native.machine import VECTOR_REGISTERS
-from offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, LANES, VECTOR_BYTES, WORD
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import kernel, linked, subroutine
+from moot.offchain.native.machine import VECTOR_REGISTERS
+from moot.offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, LANES, VECTOR_BYTES, WORD
 
 ROWS = (VECTOR_REGISTERS - 4) // 4
 """Rows of the highest tile, two vectors wide: registers for sums, products and a step's factors."""

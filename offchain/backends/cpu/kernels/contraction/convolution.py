@@ -22,21 +22,24 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.convolution_packing import (
+from moot.offchain.backends.cpu.kernels.contraction.convolution_packing import (
     STEP_BYTES,
     WORD_BYTES,
     copy_window,
     pack_columns,
     pack_rows,
 )
-from offchain.backends.cpu.kernels.contraction.convolution_storing import (
+from moot.offchain.backends.cpu.kernels.contraction.convolution_storing import (
     TILE_STEP_BYTES,
     bring_places,
     count_suspects,
     store_tile,
 )
-from offchain.backends.cpu.kernels.contraction.convolution_tables import plan_lines, plan_panels
-from offchain.backends.cpu.kernels.contraction.tile import (
+from moot.offchain.backends.cpu.kernels.contraction.convolution_tables import (
+    plan_lines,
+    plan_panels,
+)
+from moot.offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
     COLUMNS,
     FLOAT_BYTES,
@@ -44,11 +47,11 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     emit_any_size,
     emit_canonical,
 )
-from offchain.native import vectors
-from offchain.native.compiled import kernel, linked, reads, subroutine
-from offchain.native.machine import REGISTER_BITS, VECTOR_BITS
-from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
-from offchain.native.words import load_word, store_word
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import kernel, linked, reads, subroutine
+from moot.offchain.native.machine import REGISTER_BITS, VECTOR_BITS
+from moot.offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
+from moot.offchain.native.words import load_word, store_word
 
 Integers = npt.NDArray[np.int64]
 

@@ -12,20 +12,20 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.convolution import hold
-from offchain.backends.cpu.kernels.contraction.convolution_packing import (
+from moot.offchain.backends.cpu.kernels.contraction.convolution import hold
+from moot.offchain.backends.cpu.kernels.contraction.convolution_packing import (
     WORD_BYTES,
     copy_inside,
     fill_border,
     fill_line,
 )
-from offchain.backends.cpu.kernels.contraction.convolution_storing import find_suspects
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES, emit_canonical
-from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, linked, reads, subroutine
-from offchain.native.machine import VECTOR_REGISTERS
-from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
-from offchain.native.words import store_word
+from moot.offchain.backends.cpu.kernels.contraction.convolution_storing import find_suspects
+from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES, emit_canonical
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted, kernel, linked, reads, subroutine
+from moot.offchain.native.machine import VECTOR_REGISTERS
+from moot.offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
+from moot.offchain.native.words import store_word
 
 Integers = npt.NDArray[np.int64]
 

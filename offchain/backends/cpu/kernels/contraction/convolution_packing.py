@@ -7,15 +7,15 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.tile import (
+from moot.offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
     FLOAT_BYTES,
     ROWS,
 )
-from offchain.native import vectors
-from offchain.native.compiled import emitted, subroutine
-from offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
-from offchain.native.words import load_word
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted, subroutine
+from moot.offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
+from moot.offchain.native.words import load_word
 
 Integers = npt.NDArray[np.int64]
 

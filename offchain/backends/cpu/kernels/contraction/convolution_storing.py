@@ -3,15 +3,15 @@
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.convolution_packing import (
+from moot.offchain.backends.cpu.kernels.contraction.convolution_packing import (
     WORD_BYTES,
     emit_first,
 )
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
-from offchain.native import vectors
-from offchain.native.compiled import emitted, subroutine
-from offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
-from offchain.native.words import load_word
+from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted, subroutine
+from moot.offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
+from moot.offchain.native.words import load_word
 
 TILE_STEP_BYTES = 2 * VECTOR_BYTES
 """Bytes from a tile's row to the next."""

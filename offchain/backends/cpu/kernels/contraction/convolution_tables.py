@@ -1,13 +1,13 @@
 """The tables by which convolutions read packed rows, and ask for rows that are read in place."""
 
-from offchain.backends.cpu.kernels.contraction.convolution_packing import (
+from moot.offchain.backends.cpu.kernels.contraction.convolution_packing import (
     STEP_BYTES,
     WORD_BYTES,
 )
-from offchain.backends.cpu.kernels.contraction.tile import A_STEP_BYTES, FLOAT_BYTES, ROWS
-from offchain.native.compiled import subroutine
-from offchain.native.vectors import CACHE_LINE_BYTES
-from offchain.native.words import load_word, store_word
+from moot.offchain.backends.cpu.kernels.contraction.tile import A_STEP_BYTES, FLOAT_BYTES, ROWS
+from moot.offchain.native.compiled import subroutine
+from moot.offchain.native.vectors import CACHE_LINE_BYTES
+from moot.offchain.native.words import load_word, store_word
 
 _LINE_FLOATS = CACHE_LINE_BYTES // FLOAT_BYTES
 

@@ -16,21 +16,21 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction import strips, thin, wide
-from offchain.backends.cpu.kernels.contraction.blocks import SPARE_BYTES, multiply_blocks
-from offchain.backends.cpu.kernels.contraction.tile import (
+from moot.offchain.backends.cpu.kernels.contraction import strips, thin, wide
+from moot.offchain.backends.cpu.kernels.contraction.blocks import SPARE_BYTES, multiply_blocks
+from moot.offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
     B_STEP_BYTES,
     COLUMNS,
     FLOAT_BYTES,
     ROWS,
 )
-from offchain.native import vectors
-from offchain.native.compiled import Kernel, emitted, kernel, reads, writes
-from offchain.native.machine import get_second_cache_bytes
-from offchain.native.scratch import get_scratch
-from offchain.native.threads import get_threads, share
-from offchain.native.vectors import LANES, NAN
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import Kernel, emitted, kernel, reads, writes
+from moot.offchain.native.machine import get_second_cache_bytes
+from moot.offchain.native.scratch import get_scratch
+from moot.offchain.native.threads import get_threads, share
+from moot.offchain.native.vectors import LANES, NAN
 
 Floats = npt.NDArray[np.float32]
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.native import vectors
-from offchain.native.compiled import linked, subroutine
-from offchain.native.vectors import FLOAT, LANES, WORD
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import linked, subroutine
+from moot.offchain.native.vectors import FLOAT, LANES, WORD
 
 Floats = npt.NDArray[np.float32]
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
-from offchain.backends.cpu.kernels.contraction.tile import (
+from moot.offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
+from moot.offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
     B_STEP_BYTES,
     COLUMNS,
@@ -16,8 +16,8 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     ROWS,
     multiply_tile,
 )
-from offchain.native.compiled import kernel, reads, writes
-from offchain.native.vectors import LANES
+from moot.offchain.native.compiled import kernel, reads, writes
+from moot.offchain.native.vectors import LANES
 
 Floats = npt.NDArray[np.float32]
 

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES, emit_canonical
-from offchain.native import vectors
-from offchain.native.compiled import kernel, linked, reads, writes
-from offchain.native.machine import VECTOR_REGISTERS, get_second_cache_bytes
-from offchain.native.threads import get_threads, share
-from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
+from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES, emit_canonical
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import kernel, linked, reads, writes
+from moot.offchain.native.machine import VECTOR_REGISTERS, get_second_cache_bytes
+from moot.offchain.native.threads import get_threads, share
+from moot.offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
 

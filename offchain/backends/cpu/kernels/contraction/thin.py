@@ -13,11 +13,11 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, writes
-from offchain.native.threads import get_threads, share
-from offchain.native.vectors import FLOAT, INDEX, LANES, NAN, WORD
+from moot.offchain.arithmetic.functions import CANONICAL_NAN
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import emitted, kernel, reads, writes
+from moot.offchain.native.threads import get_threads, share
+from moot.offchain.native.vectors import FLOAT, INDEX, LANES, NAN, WORD
 
 Floats = npt.NDArray[np.float32]
 

@@ -14,11 +14,11 @@ from functools import reduce
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.native import vectors
-from offchain.native.compiled import linked
-from offchain.native.machine import VECTOR_REGISTERS
-from offchain.native.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
+from moot.offchain.arithmetic.functions import CANONICAL_NAN
+from moot.offchain.native import vectors
+from moot.offchain.native.compiled import linked
+from moot.offchain.native.machine import VECTOR_REGISTERS
+from moot.offchain.native.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
 
 FLOAT_BYTES = 4
 

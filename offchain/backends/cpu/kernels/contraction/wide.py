@@ -16,22 +16,22 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.blocks import (
+from moot.offchain.backends.cpu.kernels.contraction.blocks import (
     SPARE_BYTES,
     find_lines,
     find_start,
     make_kernel,
 )
-from offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
-from offchain.backends.cpu.kernels.contraction.tile import (
+from moot.offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
+from moot.offchain.backends.cpu.kernels.contraction.tile import (
     FLOAT_BYTES,
     copy_rows,
     emit_any_size,
     emit_size,
 )
-from offchain.native.compiled import linked, subroutine
-from offchain.native.machine import VECTOR_REGISTERS
-from offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, LANES, VECTOR_BYTES, WORD
+from moot.offchain.native.compiled import linked, subroutine
+from moot.offchain.native.machine import VECTOR_REGISTERS
+from moot.offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.native import emit, vectors
-from offchain.native.vectors import FLOAT, INDEX
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.native import emit, vectors
+from moot.offchain.native.vectors import FLOAT, INDEX
 
 _MAGNITUDE = 0x7FFFFFFF
 _LAST_BIT = 31

@@ -4,12 +4,12 @@ from math import prod
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import DType
-from offchain.backends.cpu.kernels.fused.frame import Frame
-from offchain.native import vectors
-from offchain.native.machine import get_second_cache_bytes
-from offchain.native.vectors import LANES, WORD
-from offchain.planning.region import Load, is_full
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.backends.cpu.kernels.fused.frame import Frame
+from moot.offchain.native import vectors
+from moot.offchain.native.machine import get_second_cache_bytes
+from moot.offchain.native.vectors import LANES, WORD
+from moot.offchain.planning.region import Load, is_full
 
 _SHARE = 4
 """The share of the second-level cache that may hold a block of rows in segments."""

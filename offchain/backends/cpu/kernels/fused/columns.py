@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
-from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
-from offchain.backends.cpu.kernels.fused.ahead import Ahead, find_streamed
-from offchain.backends.cpu.kernels.fused.frame import FIRST_SEGMENT, Frame
-from offchain.backends.cpu.kernels.fused.gathered import GatheredRow
-from offchain.backends.cpu.kernels.fused.leads import Lead
-from offchain.backends.cpu.kernels.fused.quotients import apply, prepare_divisors
-from offchain.native import emit, vectors
-from offchain.native.vectors import INDEX, WORD
-from offchain.planning.region import (
+from moot.offchain.backends.cpu.kernels.fused.accumulators import Accumulator
+from moot.offchain.backends.cpu.kernels.fused.ahead import Ahead, find_streamed
+from moot.offchain.backends.cpu.kernels.fused.frame import FIRST_SEGMENT, Frame
+from moot.offchain.backends.cpu.kernels.fused.gathered import GatheredRow
+from moot.offchain.backends.cpu.kernels.fused.leads import Lead
+from moot.offchain.backends.cpu.kernels.fused.quotients import apply, prepare_divisors
+from moot.offchain.native import emit, vectors
+from moot.offchain.native.vectors import INDEX, WORD
+from moot.offchain.planning.region import (
     Apply,
     Columns,
     Constant,

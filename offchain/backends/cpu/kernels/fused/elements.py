@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.native import emit, vectors
-from offchain.native.vectors import WORD
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.native import emit, vectors
+from moot.offchain.native.vectors import WORD
 
 
 @dataclass(frozen=True, slots=True)

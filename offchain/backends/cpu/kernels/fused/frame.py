@@ -6,10 +6,10 @@ from math import prod
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import DType
-from offchain.native import emit, vectors
-from offchain.native.vectors import LANES, WORD
-from offchain.planning.region import (
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.native import emit, vectors
+from moot.offchain.native.vectors import LANES, WORD
+from moot.offchain.planning.region import (
     Fold,
     Gathered,
     Lanes,

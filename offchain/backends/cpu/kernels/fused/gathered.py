@@ -5,10 +5,10 @@ from functools import reduce
 
 from llvmlite import ir
 
-from offchain.backends.cpu.kernels.fused.frame import Frame
-from offchain.native import emit, vectors
-from offchain.native.vectors import INDEX, WORD
-from offchain.planning.region import Gathered
+from moot.offchain.backends.cpu.kernels.fused.frame import Frame
+from moot.offchain.native import emit, vectors
+from moot.offchain.native.vectors import INDEX, WORD
+from moot.offchain.planning.region import Gathered
 
 _PERMUTED_BYTES = 4
 """Bytes of an element that can be put in any order."""

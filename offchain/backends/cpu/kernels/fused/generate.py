@@ -6,12 +6,12 @@ from functools import cache
 
 from llvmlite import ir
 
-from offchain.backends.cpu.kernels.fused.columns import ColumnPass
-from offchain.backends.cpu.kernels.fused.frame import Frame
-from offchain.backends.cpu.kernels.fused.rows import RowPass
-from offchain.native import native
-from offchain.native.vectors import WORD
-from offchain.planning.region import Region
+from moot.offchain.backends.cpu.kernels.fused.columns import ColumnPass
+from moot.offchain.backends.cpu.kernels.fused.frame import Frame
+from moot.offchain.backends.cpu.kernels.fused.rows import RowPass
+from moot.offchain.native import native
+from moot.offchain.native.vectors import WORD
+from moot.offchain.planning.region import Region
 
 _NAME = "region"
 

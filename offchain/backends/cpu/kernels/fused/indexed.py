@@ -13,10 +13,10 @@ from typing import ClassVar
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import DType, Function
-from offchain.native import emit, native, vectors
-from offchain.native.vectors import LANES, WORD
-from offchain.planning.preconditions import Form, Precondition
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.native import emit, native, vectors
+from moot.offchain.native.vectors import LANES, WORD
+from moot.offchain.planning.preconditions import Form, Precondition
 
 _NAME = "move"
 

@@ -2,9 +2,9 @@
 
 from llvmlite import ir
 
-from offchain.backends.cpu.kernels.fused.frame import Frame
-from offchain.native import vectors
-from offchain.native.vectors import WORD
+from moot.offchain.backends.cpu.kernels.fused.frame import Frame
+from moot.offchain.native import vectors
+from moot.offchain.native.vectors import WORD
 
 
 class Lead:

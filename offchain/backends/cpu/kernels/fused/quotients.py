@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import Function
-from offchain.backends.cpu.kernels.fused.frame import Frame
-from offchain.native import division, emit
-from offchain.planning.region import Apply
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.backends.cpu.kernels.fused.frame import Frame
+from moot.offchain.native import division, emit
+from moot.offchain.planning.region import Apply
 
 
 def prepare_divisors(

@@ -2,11 +2,11 @@
 
 from llvmlite import ir
 
-from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
-from offchain.backends.cpu.kernels.fused.frame import Frame
-from offchain.native import emit, vectors
-from offchain.native.vectors import INDEX, WORD
-from offchain.planning.region import Apply, Constant, Fold, Lanes, Load
+from moot.offchain.backends.cpu.kernels.fused.accumulators import Accumulator
+from moot.offchain.backends.cpu.kernels.fused.frame import Frame
+from moot.offchain.native import emit, vectors
+from moot.offchain.native.vectors import INDEX, WORD
+from moot.offchain.planning.region import Apply, Constant, Fold, Lanes, Load
 
 
 class RowPass:

@@ -6,10 +6,10 @@ from functools import cache
 
 from llvmlite import ir
 
-from offchain.backends.cpu.kernels.fused.elements import Elements
-from offchain.native import native, vectors
-from offchain.native.vectors import LANES, WORD
-from offchain.planning.vertical import VerticalFold
+from moot.offchain.backends.cpu.kernels.fused.elements import Elements
+from moot.offchain.native import native, vectors
+from moot.offchain.native.vectors import LANES, WORD
+from moot.offchain.planning.vertical import VerticalFold
 
 _VECTORS = 8
 """Vectors of columns that are folded together."""

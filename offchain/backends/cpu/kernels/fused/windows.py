@@ -10,11 +10,11 @@ from functools import cache
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import DType
-from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
-from offchain.native import emit, native, vectors
-from offchain.native.vectors import INDEX, LANES, WORD
-from offchain.planning.windows import POSITIONS, Bound, WindowFold
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.backends.cpu.kernels.fused.accumulators import Accumulator
+from moot.offchain.native import emit, native, vectors
+from moot.offchain.native.vectors import INDEX, LANES, WORD
+from moot.offchain.planning.windows import POSITIONS, Bound, WindowFold
 
 _NAME = "fold"
 

@@ -1,0 +1,1 @@
+"""Moot: a moot court for machine learning."""

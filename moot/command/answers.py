@@ -1,0 +1,280 @@
+"""`moot answers`: what attacks bring beside honesty, what stops them, what a market invites."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from moot.command import options
+from moot.command.groups import Group
+from moot.command.sweep import choose_engine, sweeping
+from moot.offchain.errors import UsageError
+
+if TYPE_CHECKING:
+    from moot.sim.analysis.best_response import Response
+    from moot.sim.analysis.break_even import BreakEven
+    from moot.sim.analysis.estimates import Estimate
+    from moot.sim.analysis.trials import Laboratory
+    from moot.sim.economy.config import Config
+    from moot.sim.experiments.values import Value
+
+REPS = 10
+RATES = "0.1,0.5,1"
+_SHOWN = 12
+"""Lines of a table of best responses; --json has them all."""
+
+
+def _asking(command: options.Command) -> options.Command:
+    """Add what all questions have."""
+    for option in (
+        options.as_json,
+        sweeping,
+        click.option(
+            "--reps",
+            type=click.IntRange(1, 10_000),
+            default=REPS,
+            show_default=True,
+            help="Repetitions, with other seeds; intervals are over these.",
+        ),
+        click.option(
+            "--set",
+            "settings",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="Give a key of the configuration another value first.",
+        ),
+        click.argument("config", metavar="CONFIG.toml|PRESET"),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(cls=Group, short_help="Ask what attacks bring, and what stops them.")
+def answers() -> None:
+    """Ask what attacks bring beside honesty, which value stops them, and what a market invites.
+
+    Every attack is played beside its honest twin: the same market with the same random numbers, in
+    which the attackers do what is agreed. Intervals are of 95%, by bootstrap over repetitions.
+
+    \b
+      moot answers twins weak-audit
+      moot answers break-even weak-audit audit.rate=0.001:0.1 --strategy lazy
+      moot answers break-even baseline bond.eth=0.01:5 --strategy lazy --reps 20 --json
+      moot answers best-response weak-audit --rate 0.25:1:0.25
+    """  # noqa: D301 - \b is click's mark for lines that stay as they are
+
+
+@answers.command(short_help="What all attackers gain, and others lose.")
+@_asking
+@click.option("--strategy", help="Only this strategy is the attack; all others stay as they are.")
+def twins(
+    config: str,
+    settings: tuple[str, ...],
+    reps: int,
+    processes: int | None,
+    engine: str,
+    address: str | None,
+    as_json: bool,  # noqa: FBT001 - click passes it
+    strategy: str | None,
+) -> None:
+    """Compare a market with its honest twin, in which nobody attacks.
+
+    Tells the attackers' profit, the clients' loss, the cost of staying honest, the time to
+    finality, the capital that is locked, and the share of bonds that is burned.
+    """
+    from moot.sim.analysis import twins as analysis  # noqa: PLC0415 - imports numpy
+
+    market = _open(config, settings)
+    if strategy is not None:
+        analysis.check_strategy(market, strategy)
+    attackers = (strategy,) if strategy is not None else analysis.list_attackers(market)
+    if not attackers:
+        raise UsageError(f"all providers of {config} are honest; there is no attack to look at")
+    with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
+        contest = analysis.make_contest(market, attackers)
+        (pairs,) = analysis.try_pairs(laboratory, [contest], reps)
+    found = analysis.compare_twins(pairs)
+    if as_json:
+        told = {name: asdict(estimate) for name, estimate in found.items()}
+        click.echo(json.dumps({"attackers": attackers, "reps": reps, **told}, indent=2))
+        return
+    table = Table(title=f"{', '.join(attackers)} beside honesty, means of {reps} runs")
+    for heading in ("", "mean", "95% interval"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, estimate in found.items():
+        table.add_row(analysis.MEASURES[name][0], f"{estimate.value:,.4f}", _show(estimate))
+    options.make_console().print(table)
+
+
+@answers.command("break-even", short_help="At which value an attack no longer pays.")
+@_asking
+@click.argument("place", metavar="KEY=LOW:HIGH")
+@click.option("--strategy", required=True, help="The attack: a strategy of this market.")
+def break_even(
+    config: str,
+    settings: tuple[str, ...],
+    reps: int,
+    processes: int | None,
+    engine: str,
+    address: str | None,
+    as_json: bool,  # noqa: FBT001 - click passes it
+    place: str,
+    strategy: str,
+) -> int:
+    """Look for the value of a key at which an attack brings as much as honesty.
+
+    The range is halved until the value is known to a thousandth of it. Exits with 1 if the attack
+    pays, or does not pay, at both ends.
+    """
+    from moot.sim.analysis.break_even import find_break_even, parse_range  # noqa: PLC0415 - numpy
+    from moot.sim.analysis.twins import check_strategy  # noqa: PLC0415 - likewise
+
+    market, bounds = _open(config, settings), parse_range(place)
+    check_strategy(market, strategy)
+    with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
+        found = find_break_even(laboratory, market, bounds, strategy, reps)
+    if as_json:
+        told = asdict(found) | {"strategy": strategy, "reps": reps}
+        click.echo(json.dumps(told, indent=2))
+    else:
+        _show_break_even(found, strategy, reps)
+    return 0 if found.value is not None else 1
+
+
+@answers.command("best-response", short_help="What a market invites a provider to do.")
+@_asking
+@click.option(
+    "--conduct",
+    "conducts",
+    metavar="NAMES",
+    help="Cheats and tricks to try, with commas between them.  [default: all]",
+)
+@click.option(
+    "--rate", "rates", metavar="VALUES", default=RATES, show_default=True, help="Shares of jobs."
+)
+def best_response(
+    config: str,
+    settings: tuple[str, ...],
+    reps: int,
+    processes: int | None,
+    engine: str,
+    address: str | None,
+    as_json: bool,  # noqa: FBT001 - click passes it
+    conducts: str | None,
+    rates: str,
+) -> None:
+    """Try what one more provider can do in a market, and say what brings it most.
+
+    It is like the first group's providers, and cheats or plays a trick in a share of its jobs; all
+    others do what is configured. What is shown is what that brings it beyond honesty.
+    """
+    from moot.sim.analysis.best_response import (  # noqa: PLC0415 - imports numpy
+        find_best_responses,
+        list_conducts,
+    )
+    from moot.sim.experiments.values import parse_values  # noqa: PLC0415 - likewise
+
+    market = _open(config, settings)
+    names = [name.strip() for name in conducts.split(",")] if conducts else list_conducts()
+    shares = [_check_number(value) for value in parse_values(rates, "--rate")]
+    with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
+        found = find_best_responses(laboratory, market, names, shares, reps)
+    if as_json:
+        told = [asdict(response) for response in found]
+        click.echo(json.dumps({"reps": reps, "responses": told}, indent=2))
+        return
+    table = Table(title=f"what it brings beyond honesty, ETH a job, means of {reps} runs")
+    for heading in ("conduct", "rate", "gain", "95% interval"):
+        table.add_column(heading, justify="left" if heading == "conduct" else "right")
+    for response in found[:_SHOWN]:
+        gain = f"{response.gain.value:+.5f}"
+        table.add_row(response.conduct, f"{response.rate:g}", gain, _show(response.gain))
+    console = options.make_console()
+    console.print(table)
+    console.print(_conclude(found[0]))
+
+
+def _conclude(best: "Response") -> str:
+    """Return a sentence about the best that was tried."""
+    if best.gain.value <= 0:
+        return "the best response is honesty: nothing that was tried brings more"
+    told = f"the best response is {best.conduct} in a share {best.rate:g} of its jobs"
+    if best.gain.low is None or best.gain.low <= 0:
+        told += ", which may be chance: give more --reps, or jobs"
+    return told
+
+
+def _open(config: str, settings: Sequence[str]) -> "Config":
+    """Return a configuration with some values replaced."""
+    from moot.sim.economy.config import replace_keys  # noqa: PLC0415 - imports msgspec
+    from moot.sim.experiments.plan import check_names  # noqa: PLC0415 - imports numpy
+    from moot.sim.experiments.presets import open_config  # noqa: PLC0415 - likewise
+    from moot.sim.experiments.values import parse_varied  # noqa: PLC0415 - likewise
+
+    varied = parse_varied(settings)
+    for one in varied:
+        if len(one.values) > 1:
+            raise UsageError(f"--set {one.key} has several values here; `moot sweep` varies keys")
+    market = replace_keys(open_config(config), {one.key: one.values[0] for one in varied})
+    check_names(market)
+    return market
+
+
+@contextmanager
+def _open_laboratory(
+    market: "Config", engine: str, processes: int | None, address: str | None, *, quiet: bool
+) -> "Iterator[Laboratory]":
+    """Make ready to play a market and others that are like it."""
+    from moot.sim.analysis.trials import Laboratory  # noqa: PLC0415 - imports pyarrow
+    from moot.sim.economy.simulate import prepare, simulate  # noqa: PLC0415 - imports torch
+
+    with (
+        options.progress(quiet=quiet) as progress,
+        choose_engine(engine, processes, address).open() as player,
+        tempfile.TemporaryDirectory(prefix="moot-") as folder,
+    ):
+        prepare(market, progress)
+        yield Laboratory(player, simulate, Path(folder), progress)
+
+
+def _show_break_even(found: "BreakEven", strategy: str, reps: int) -> None:
+    """Print the values that were tried, and the place that was found."""
+    table = Table(title=f"gain of {strategy} over honesty, means of {reps} runs")
+    for heading in (found.key, "gain, ETH a job"):
+        table.add_column(heading, justify="right")
+    for point in found.points:
+        table.add_row(f"{point.value:g}", f"{point.mean:+.6f}")
+    console = options.make_console()
+    console.print(table)
+    first, last = found.points[0], found.points[-1]
+    if found.value is None:
+        does = "pays" if first.mean > 0 else "does not pay"
+        console.print(
+            f"{strategy} {does} at {first.value:g} and at {last.value:g}: no break-even between "
+            "them; try a wider range"
+        )
+        return
+    console.print(
+        f"{strategy} breaks even at {found.key} = {found.value.value:.4g}, 95% interval "
+        f"{_show(found.value)}; it pays {'below' if first.mean > 0 else 'above'}"
+    )
+
+
+def _show(estimate: "Estimate") -> str:
+    """Return the interval of an estimate."""
+    if estimate.low is None or estimate.high is None:
+        return "-"
+    return f"{estimate.low:,.4g} to {estimate.high:,.4g}"
+
+
+def _check_number(value: "Value") -> float:
+    """Return a value that has to be a number."""
+    if isinstance(value, str | bool):
+        raise UsageError(f"--rate {value} is not a number")
+    return float(value)

@@ -1,0 +1,141 @@
+"""`moot court`: a page about a court, served on loopback."""
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moot.command import options
+from moot.offchain.errors import UsageError
+
+if TYPE_CHECKING:
+    from moot.offchain.court.record import Record
+    from moot.sim.court.follower import Follower
+
+PORT = 8750
+
+
+@click.command(
+    short_help="Look at a court: jobs, claims, and how each dispute narrows.",
+    epilog="\b\n"
+    "Examples:\n"
+    "  moot court --chain http://127.0.0.1:8545 --referee 0x…\n"
+    "  moot dispute --program gpt2 --replay dispute.json\n"
+    "  moot court dispute.json",
+)
+@click.argument("file", metavar="[FILE.json]", required=False, type=click.Path(path_type=Path))
+@click.option("--chain", help="The URL of a JSON-RPC node, whose court is followed.")
+@click.option("--referee", help="The address of the referee contract there.")
+@click.option(
+    "--from-block",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="The block in which the referee was deployed, or any before.",
+)
+@click.option(
+    "--published",
+    metavar="STORE",
+    help="A store to which `moot program publish` has put programs, for the names of operators: a "
+    "folder, or an address such as `moot store serve` gives.",
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.05, max=3600),
+    default=1.0,
+    show_default=True,
+    help="Seconds from one look at the chain to the next.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="The port to listen at; 0 for any that is free.",
+)
+@options.as_json
+def court(
+    file: Path | None,
+    chain: str | None,
+    referee: str | None,
+    from_block: int,
+    published: str | None,
+    every: float,
+    host: str,
+    port: int,
+    as_json: bool,  # noqa: FBT001 - click passes it
+) -> None:
+    """Look at a court: jobs, claims, members, and how each dispute narrows to one operation.
+
+    Serves a page until Control-C or SIGTERM. It shows the court of a referee on a chain, live, or
+    the record FILE.json that `moot dispute --replay FILE.json` has written; a slider goes through
+    the past. The page only reads: it has no account, and asks nobody but this program.
+    """
+    from moot.sim.court.server import serve  # noqa: PLC0415 - imports the page
+
+    with ExitStack() as stack:
+        stopped = stack.enter_context(_catching())
+        source = _open(stack, file, chain, referee, from_block, published, every)
+        address = stack.enter_context(serve(source, host, port))
+        if as_json:
+            click.echo(json.dumps({"url": address}))
+        else:
+            click.echo(f"{address} shows the court; Control-C ends it")
+        stopped.wait()
+
+
+@contextmanager
+def _catching() -> Iterator[threading.Event]:
+    """Give an event that is set when this process is asked to end."""
+    stopped = threading.Event()
+    kept = {
+        number: signal.signal(number, lambda *_: stopped.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stopped
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def _open(
+    stack: ExitStack,
+    file: Path | None,
+    chain: str | None,
+    referee: str | None,
+    from_block: int,
+    published: str | None,
+    every: float,
+) -> "Record | Follower":
+    """Return what is shown: the record of a file, or the court on a chain."""
+    if file is not None and (chain or referee):
+        raise UsageError(f"choose one: the record {file}, or a chain with --chain and --referee")
+    if file is not None:
+        from moot.offchain.court.record import read_record  # noqa: PLC0415 - seldom needed
+
+        return read_record(file)
+    if not chain or not referee:
+        lacking = "--referee ADDRESS" if chain else "--chain URL" if referee else ""
+        raise UsageError(
+            f"{lacking} is missing"
+            if lacking
+            else "say what to show: --chain URL and --referee ADDRESS, or a record FILE.json"
+        )
+    address = options.parse_address(referee, "--referee")
+    from moot.offchain.chain import connect  # noqa: PLC0415 - imports the chain
+    from moot.offchain.court.chain_court import ChainCourt  # noqa: PLC0415 - likewise
+    from moot.offchain.court.published import PublishedNames  # noqa: PLC0415 - likewise
+    from moot.sim.court.follower import Follower  # noqa: PLC0415 - likewise
+
+    names = None
+    if published is not None:
+        names = PublishedNames(stack.enter_context(options.opened_store(published)))
+    opened = stack.enter_context(connect(chain))
+    return Follower(ChainCourt.find(opened, address, from_block), every, names)

@@ -1,0 +1,193 @@
+"""`moot dispute`: play one dispute and report on it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from moot.command import options
+from moot.command.ledger import make_ledger_table
+from moot.command.wording import describe_capture, describe_place, describe_scalar
+from moot.offchain.errors import CannotWrite, UsageError
+from moot.offchain.providers.catalogue import ALL_CHEATS, HONEST
+from moot.sim.writing import write_whole
+
+if TYPE_CHECKING:
+    from moot.offchain.disputes.session import Session
+
+HONEST_LOST = 3
+REPLAYS = frozenset({".html", ".json"})
+
+
+def _describe_cheats() -> str:
+    """Return the table of the cheats and their settings, in lines that click leaves as they are."""
+    about = {}
+    for name, cheat in ALL_CHEATS.items():
+        settings = f"\n  {'':<20} ({', '.join(cheat.settings)})" if cheat.settings else ""
+        about[name] = cheat.about + settings
+    example = "Cheats (and settings), as in wrong-output:step=11,operator=mm_17,element=5,bit=3:"
+    return options.list_choices(example, about)
+
+
+@click.command(short_help="Play one dispute and report on it.", epilog=_describe_cheats())
+@options.program("gpt2", "tiny")
+@options.length(16, 4)
+@click.option(
+    "--cheat",
+    default="wrong-output",
+    show_default=True,
+    help="none, or one of the cheats below with some of its settings; what is left out is drawn "
+    "from the seed.",
+)
+@options.arithmetic
+@click.option(
+    "--leaf",
+    default="scalar",
+    show_default=True,
+    help="scalar (the contract computes one operation) or operator (the bounded verifier does).",
+)
+@click.option(
+    "--bond", type=float, default=1.0, show_default=True, help="Each provider's bond, in ETH."
+)
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the providers' checkpoints here, and go on from what is there.",
+)
+@click.option(
+    "--replay",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the dispute's replay: FILE.html is a page in one file, FILE.json its record, which "
+    "`moot court` shows.",
+)
+@options.chain
+@options.seed
+@options.as_json
+def dispute(
+    program: str,
+    size: str,
+    steps: int,
+    checkpoint_every: int | None,
+    cheat: str,
+    arithmetic: str,
+    leaf: str,
+    bond: float,
+    store: Path | None,
+    replay: Path | None,
+    chain: str,
+    seed: int,
+    data: Path | None,
+    precision: str,
+    inference: bool,  # noqa: FBT001 - click passes it
+    trust_capture: bool,  # noqa: FBT001 - likewise
+    as_json: bool,  # noqa: FBT001 - likewise
+) -> int:
+    """Play one dispute between an honest provider and a cheat, on a chain.
+
+    Prints the verdict, the cheat that was played, the step, operator, element and scalar operation
+    that were found, every transaction with its gas, and who was paid. Exits with 0 when the honest
+    claim won, 3 when it did not.
+    """
+    from moot.offchain.disputes.report import make_report  # noqa: PLC0415 - imports numpy and the chain
+    from moot.offchain.disputes.session import Setting, prepare  # noqa: PLC0415 - likewise
+
+    _check_replay(replay)
+    steps = options.check_steps(steps, inference=inference)
+    setting = Setting(
+        program=program,
+        size=size,
+        steps=steps,
+        checkpoint_every=options.choose_interval(checkpoint_every, 4, steps),
+        cheat=cheat,
+        arithmetic=arithmetic,
+        leaf=leaf,
+        chain=chain,
+        seed=seed,
+        data=data,
+        precision=precision,
+        inference=inference,
+        trust_capture=trust_capture,
+        bond_wei=options.to_wei(bond, "--bond"),
+    )
+    with options.stores(store) as directory, options.progress(quiet=as_json) as report:
+        session = prepare(setting, directory, report, is_durable=store is not None)
+        for played in session.play():
+            report("moves", len(session.moves), len(session.moves) + 1)
+            del played
+        result = make_report(session)
+        if replay is not None:
+            _write_replay(session, replay)
+    if as_json:
+        click.echo(json.dumps(result, indent=2))
+    else:
+        _show(result)
+    return 0 if session.honest_won else HONEST_LOST
+
+
+def _check_replay(path: Path | None) -> None:
+    """Refuse a file that no replay can be written to, before anything slow begins."""
+    if path is None:
+        return
+    if path.suffix not in REPLAYS:
+        raise UsageError(f"--replay {path} is neither a .html nor a .json file; name it so")
+    if not path.parent.is_dir():
+        raise CannotWrite(f"cannot write {path}: there is no folder {path.parent}; make it first")
+
+
+def _write_replay(session: "Session", path: Path) -> None:
+    """Write a dispute's page, or its record."""
+    from moot.offchain.court.record import encode_record  # noqa: PLC0415 - seldom needed
+    from moot.offchain.court.replay import record_session  # noqa: PLC0415 - likewise
+    from moot.sim.court.page import make_page  # noqa: PLC0415 - likewise
+
+    record = record_session(session)
+    is_page = path.suffix == ".html"
+    write_whole(path, make_page(record) if is_page else encode_record(record).decode())
+
+
+def _show(result: dict[str, Any]) -> None:
+    """Print a report for people."""
+    console = options.make_console()
+    verdict, located = result["verdict"], result["located"]
+    losers = ", ".join(verdict["losers"]) or "nobody"
+    console.print(
+        f"[bold]{verdict['winner']}[/]'s claim wins, {losers} loses ({verdict['reason']}), "
+        f"{result['moves']} moves, {result['gas']['total']:,} gas",
+        markup=True,
+    )
+    for name, behaviour in result["behaviours"].items():
+        if behaviour != HONEST:
+            console.print(f"cheat: {name} played {behaviour}", soft_wrap=True)
+    console.print(describe_capture(is_compared=result["compared_with_torch"]))
+    if located["operator"]:
+        console.print(f"found: {describe_place(located)}")
+    if located["scalar"]:
+        console.print(f"       {describe_scalar(located['scalar'])}")
+    seconds = result["seconds"]
+    console.print(
+        f"took:  {seconds['run']:.1f} s running, {seconds['trace']:.1f} s making traces, "
+        f"{seconds['chain']:.1f} s on the chain"
+    )
+    console.print(_make_transactions_table(result["transactions"]))
+    table = Table("stage", "gas", title="gas by stage")
+    table.columns[1].justify = "right"
+    for stage, gas in result["gas"]["by_phase"].items():
+        table.add_row(stage, f"{gas:,}")
+    console.print(table)
+    console.print(make_ledger_table(result["ledger"]))
+
+
+def _make_transactions_table(moves: Sequence[dict[str, Any]]) -> Table:
+    """Return every transaction of a dispute, in order."""
+    headers = ("block", "stage", "account", "call", "bytes of calldata", "gas")
+    table = Table(*headers, title="transactions")
+    for column in (table.columns[0], *table.columns[-2:]):
+        column.justify = "right"
+    for move in moves:
+        numbers = f"{move['calldata_bytes']:,}", f"{move['gas_used']:,}"
+        table.add_row(str(move["block"]), move["phase"], move["player"], move["call"], *numbers)
+    return table

@@ -1,5 +1,0 @@
-"""The command `moot`: one verb a thing to do, `--json` on all of them."""
-
-from sim.command.main import main
-
-__all__ = ["main"]
