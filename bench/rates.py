@@ -1,4 +1,4 @@
-"""Rates of operators on one core, on ordinary values and on the slowest: `python -m moot.bench.rates`.
+"""Rates of operators on one core, on ordinary values and the slowest: `python -m moot.bench.rates`.
 
 What is drawn is what a client may choose: values that bounds leave in doubt, that cancel, that are
 subnormal or lie on a boundary, and accesses for which there is no kernel of its own. The table in

@@ -3,8 +3,8 @@
 Every step multiplies two matrices that never change, over and over: y = x @ w, where all elements
 of x are the same, and all of w. So all elements of y are one and the same chain of fused
 multiply-adds. Who lies says something else from one step, operator, element and term on. Whatever
-the size, the commitments are real, and so are the moves: `moot.offchain.disputes.players` makes them
-from what the events show and the mover's own trees.
+the size, the commitments are real, and so are the moves: `moot.offchain.disputes.players` makes
+them from what the events show and the mover's own trees.
 """
 
 from collections.abc import Sequence

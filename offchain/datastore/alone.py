@@ -2,8 +2,8 @@
 
 The threads of a server that is within a party take the party's one lock of Python in turn, so that
 a few dozen clients, who ask for nothing but what there is not, make it a hundred times slower.
-`python -m moot.offchain.datastore.alone FOLDER HOST PORT` says where it serves in a line of JSON, and
-ends with its input: it never outlives whoever has begun it.
+`python -m moot.offchain.datastore.alone FOLDER HOST PORT` says where it serves in a line of JSON,
+and ends with its input: it never outlives whoever has begun it.
 """
 
 import json

@@ -114,8 +114,8 @@ def _link(
 ) -> tuple[Digest, ...]:
     """Return the proof of an operand's tensor root, as far as the latest full one, if it meets it.
 
-    `known` has the operand of that one, by the tree in which it lies; `moot.contracts.model.leaf` says
-    where two proofs meet.
+    `known` has the operand of that one, by the tree in which it lies; `moot.contracts.model.leaf`
+    says where two proofs meet.
     """
     tree, index = _find_root(run, step, operand)
     if operand.origin in known:

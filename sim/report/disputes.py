@@ -1,7 +1,7 @@
 """Measured disputes: what one costs, by how much a move opens and by how large the program is.
 
-`python -m moot.sim.report.disputes` plays them on the chain in memory, each to its end, and writes the
-gas of their receipts into `disputes.json` beside this file; a test plays them again.
+`python -m moot.sim.report.disputes` plays them on the chain in memory, each to its end, and writes
+the gas of their receipts into `disputes.json` beside this file; a test plays them again.
 """
 
 import json

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import moot.offchain
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.disputes import session
 from moot.offchain.errors import CaptureError
@@ -27,8 +28,8 @@ from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.programs.encoding import encode_program
 from tests.quick import every
 
-ROOT = str(Path(offchain.__path__[0]).parent)
-BEGAN_NS = offchain.BEGAN_NS
+ROOT = str(Path(moot.offchain.__path__[0]).parent)
+BEGAN_NS = moot.offchain.BEGAN_NS
 LATER_NS = BEGAN_NS + 10**15
 
 
@@ -104,7 +105,7 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Traces:
     project lies: other tests of this process have loaded files of their own, and leave some there.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(offchain, "BEGAN_NS", LATER_NS)
+    monkeypatch.setattr(moot.offchain, "BEGAN_NS", LATER_NS)
     monkeypatch.setattr(surroundings, "find_stranger", lambda _: None)
     monkeypatch.setattr(recall, "list_files", lambda: [*{*surroundings.list_files()} - {ROOT}])
     return Traces(monkeypatch, tmp_path / "cache" / "moot" / "captures")
@@ -266,7 +267,7 @@ def test_our_files_are_known_by_content(
 
 def test_young_files(folder: Path, traces: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that began before a file was written may have loaded another: it keeps nothing."""
-    monkeypatch.setattr(offchain, "BEGAN_NS", BEGAN_NS)
+    monkeypatch.setattr(moot.offchain, "BEGAN_NS", BEGAN_NS)
     assert (folder / "strange.py").exists()
     assert traces.is_traced()
     assert traces.is_traced()
@@ -280,7 +281,7 @@ def test_files_of_a_younger_process(
     assert (folder / "strange.py").exists()
     traces.capture()
     assert not traces.is_traced()
-    monkeypatch.setattr(offchain, "BEGAN_NS", BEGAN_NS)
+    monkeypatch.setattr(moot.offchain, "BEGAN_NS", BEGAN_NS)
     assert traces.is_traced()
 
 

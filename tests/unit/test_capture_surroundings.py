@@ -22,6 +22,7 @@ from moot.offchain.frontend.capture import surroundings
 from moot.offchain.frontend.capture.description import IndescribableError
 from moot.offchain.frontend.capture.recall import find_origin
 from moot.offchain.frontend.capture.surroundings import describe_process, find_stranger
+from moot.offchain.frontend.neighbours import OURS
 from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.recipe import TrainingRecipe, get_batch
 

@@ -117,7 +117,8 @@ def test_recalling_does_not_import_vyper(sources: Path) -> None:
     """What is in the cache comes without the compiler's slow import."""
     compile_contract("counter", sources)
     script = (
-        "import sys; from pathlib import Path; from moot.contracts.compiler import compile_contract;"
+        "import sys; from pathlib import Path\n"
+        "from moot.contracts.compiler import compile_contract\n"
         "compile_contract('counter', Path(sys.argv[1])); print('vyper' in sys.modules)"
     )
     done = subprocess.run(  # noqa: S603 - the script is the constant above

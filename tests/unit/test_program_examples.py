@@ -115,7 +115,10 @@ def test_loading_an_example() -> None:
 
 def test_programs_are_read_without_torch() -> None:
     """Whoever only reads or checks programs does not pay for importing torch."""
-    code = "import moot.offchain.programs.encoding, moot.offchain.programs.roots, sys; print(*sys.modules)"
+    code = (
+        "import moot.offchain.programs.encoding, moot.offchain.programs.roots, sys\n"
+        "print(*sys.modules)"
+    )
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - ours
     assert "moot.offchain.programs.graph" in result.stdout.split()

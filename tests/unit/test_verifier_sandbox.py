@@ -67,7 +67,8 @@ def test_network_is_empty() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
         code = (
-            "import socket; from moot.offchain.verifier.sandbox import leave_network; leave_network()\n"
+            "import socket; from moot.offchain.verifier.sandbox import leave_network\n"
+            "leave_network()\n"
             f"print(socket.socket().connect_ex({address}))"
         )
         assert int(launch(code).stdout) != 0

@@ -1,4 +1,4 @@
-"""The process: `python -m moot.offchain.chain.devnode --accounts 8 --block-seconds 1 --port 8545`."""
+"""The process: `python -m moot.offchain.chain.devnode --block-seconds 1 --port 8545`."""
 
 import argparse
 import signal
