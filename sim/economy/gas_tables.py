@@ -1,7 +1,8 @@
 """The gas tables that come with us, so that nobody has to wait for what was measured already.
 
 `python -m moot.sim.economy.gas_tables` measures them again, and writes `gas_tables.json` beside
-this file. A table is used for what it was measured for, and for nothing else: another contract, program
+this file. A table is used for what it was measured for, and for nothing else: another contract,
+program
 or rule of the game is measured when it is first needed, and kept in the cache.
 """
 
