@@ -2,8 +2,7 @@
 
 `python -m moot.sim.economy.gas_tables` measures them again, and writes `gas_tables.json` beside
 this file. A table is used for what it was measured for, and for nothing else: another contract,
-program
-or rule of the game is measured when it is first needed, and kept in the cache.
+program or rule of the game is measured when it is first needed, and kept in the cache.
 """
 
 from collections.abc import Mapping
