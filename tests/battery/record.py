@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 PATH = Path(__file__).with_name("record.json")
+OF_PROCESSORS = "kernels"
+"""The choice that explains what torch does by the processor: vectors of 256 bits, of 512, none."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +24,17 @@ class Record:
     differences: dict[str, dict[str, str]]
 
     def update(self, row: str, reached: Collection[str], kinds: Collection[str]) -> None:
-        """Put in what a row has come to; what is new has no choice."""
+        """Put in what a row has come to; what is new has no choice.
+
+        What another processor's kernels do, and this one's don't, stays.
+        """
         for name in [name for name, by in self.reached.items() if by == row]:
             del self.reached[name]
         self.reached.update({n: row for n in reached if n not in self.reached})
         known = self.differences.pop(row, {})
-        if kinds:
-            self.differences[row] = {kind: known.get(kind, "") for kind in sorted(kinds)}
+        elsewhere = {kind for kind, choice in known.items() if choice == OF_PROCESSORS}
+        if found := sorted({*kinds, *elsewhere}):
+            self.differences[row] = {kind: known.get(kind, "") for kind in found}
 
     def write(self) -> None:
         """Write the file."""
