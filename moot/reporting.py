@@ -1,62 +1,41 @@
-"""The report of a dispute as one JSON object: verdict, finding, every move, gas and money."""
+"""The report of a dispute that is over: verdict, finding, every move, and gas."""
 
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from moot.offchain.chain import Receipt
-from moot.offchain.disputes.accounts import (
-    calculate_fees,
-    count_burned,
-    get_costs,
-    sum_stages,
-)
+from moot.offchain.disputes.accounts import get_costs, sum_stages
 from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.game import Game, Played
-from moot.offchain.disputes.locate import Located, locate
+from moot.offchain.disputes.locate import Located as Place
+from moot.offchain.disputes.locate import locate
 from moot.offchain.disputes.tournament import Ended
 from moot.offchain.programs.graph import Program
 from moot.offchain.providers.catalogue import HONEST
-from moot.session import Session
+from moot.results import Gas, Located, Move, Operator, Verdict
 
 
-def make_report(session: Session) -> dict[str, Any]:
-    """Return what `moot dispute --json` prints; amounts are wei, bit patterns hexadecimal."""
-    located = get_located(session)
-    gas = sum_stages(get_costs(session.moves))
-    return {
-        "verdict": _verdict(session),
-        "behaviours": {name: run.behaviour.describe() for name, run in session.runs.items()},
-        "arithmetic": str(session.task.program.arithmetic),
-        "compared_with_torch": not session.setting.trust_capture,
-        "located": _located(located, session.task.program),
-        "transactions": [_move(played) for played in session.moves],
-        "gas": {"total": sum(gas.values()), "by_phase": gas},
-        "moves": sum(_is_round(played) for played in session.moves),
-        "ledger": _ledger(session),
-        "roots": {
-            "program": session.task.commitment.header.root.hex(),
-            "start": session.task.start_root.hex(),
-            "data": session.task.data_root.hex(),
-            "claims": {name: run.history_root.hex() for name, run in session.runs.items()},
-            "final": {name: run.roots[-1].hex() for name, run in session.runs.items()},
-        },
-        "seconds": {
-            "run": round(session.run_seconds, 3),
-            "trace": round(session.play_seconds - session.chain_seconds, 3),
-            "chain": round(session.chain_seconds, 3),
-        },
-    }
+def make_verdict(game: Game) -> Verdict:
+    """Return the verdict of a game that is over."""
+    winners = game.get_winners()
+    losers = [loser.name for ended in game.ended for _, loser in list_losers(game, ended)]
+    return Verdict(
+        winner=winners[0] if winners else None,
+        losers=tuple(losers),
+        reason=game.ended[-1].ending.name.lower() if game.ended else "agreement",
+        located=name_place(find_place(game), game.task.program),
+        honest_won=any(p.run.behaviour.is_honest for p in game.players if p.name in winners),
+    )
 
 
-def get_located(session: Session) -> Located:
-    """Return the deepest finding of the game's matches about a dishonest player."""
-    game = session.game
+def find_place(game: Game) -> Place:
+    """Return the deepest finding of a game's matches about a dishonest player."""
     found = [
         locate(game, ended, side)
         for ended in game.ended
         for side, loser in list_losers(game, ended)
         if loser.run.behaviour.name != HONEST
     ]
-    return max(found, key=_depth, default=Located())
+    return max(found, key=_depth, default=Place())
 
 
 def list_losers(game: Game, ended: Ended) -> list[tuple[int, Player]]:
@@ -66,75 +45,45 @@ def list_losers(game: Game, ended: Ended) -> list[tuple[int, Player]]:
     return [(side, player) for side, player in losers if player is not None]
 
 
-def _depth(located: Located) -> int:
+def _depth(place: Place) -> int:
     return sum(
-        value is not None
-        for value in (located.step, located.operator, located.element, located.scalar)
+        value is not None for value in (place.step, place.operator, place.element, place.scalar)
     )
 
 
-def _verdict(session: Session) -> dict[str, Any]:
-    game = session.game
-    winners = game.get_winners()
-    losers = [loser.name for ended in game.ended for _, loser in list_losers(game, ended)]
-    reason = game.ended[-1].ending.name.lower() if game.ended else "agreement"
-    return {"winner": winners[0] if winners else None, "losers": losers, "reason": reason}
+def name_place(place: Place, program: Program) -> Located:
+    """Return a finding with what its operator is called."""
+    operator = None
+    if place.operator is not None:
+        index, node = place.operator, program.nodes[place.operator]
+        line = program.lines[index] if index < len(program.lines) else ""
+        operator = Operator(index, program.names[index], node.kind.name.lower(), line)
+    return Located(place.step, operator, place.element, place.fold_index, place.scalar)
 
 
-def _located(located: Located, program: Program) -> dict[str, Any]:
-    operator = scalar = None
-    if located.operator is not None:
-        node = program.nodes[located.operator]
-        operator = {
-            "index": located.operator,
-            "name": program.names[located.operator],
-            "kind": node.kind.name.lower(),
-        }
-    if located.scalar is not None:
-        digits = 2 * located.scalar.width
-        scalar = {
-            "function": located.scalar.function,
-            "operands": [f"0x{bits:08x}" for bits in located.scalar.operands],
-            "claimed": f"0x{located.scalar.claimed:0{digits}x}",
-            "correct": f"0x{located.scalar.correct:0{digits}x}",
-        }
-    return {
-        "step": located.step,
-        "operator": operator,
-        "element": located.element,
-        "fold_index": located.fold_index,
-        "scalar": scalar,
-    }
-
-
-def _move(played: Played) -> dict[str, Any]:
+def make_move(played: Played) -> Move:
+    """Return an accepted call with what it cost."""
     receipt = played.receipt
     assert isinstance(receipt, Receipt)
-    return {
-        "phase": played.stage,
-        "player": played.player,
-        "call": played.call,
-        "gas_used": receipt.gas_used,
-        "calldata_bytes": receipt.calldata_bytes,
-        "gas_calldata": receipt.gas_calldata,
-        "gas_execution": receipt.gas_execution,
-        "block": receipt.block,
-        "transaction": receipt.transaction_hash,
-    }
+    return Move(
+        phase=played.stage,
+        player=played.player,
+        call=played.call,
+        gas_used=receipt.gas_used,
+        calldata_bytes=receipt.calldata_bytes,
+        gas_calldata=receipt.gas_calldata,
+        gas_execution=receipt.gas_execution,
+        block=receipt.block,
+        transaction=receipt.transaction_hash,
+    )
 
 
-def _is_round(played: Played) -> bool:
-    """Whether a call is a move of a match."""
-    return played.stage not in {"joining", "payout"} and played.call != "start_match"
+def make_gas(moves: Iterable[Played]) -> Gas:
+    """Return the gas of calls, by their stages."""
+    return Gas(sum_stages(get_costs(moves)))
 
 
-def _ledger(session: Session) -> dict[str, Any]:
-    """Return who had what: changes, fees and what was burned add up to nothing."""
-    changes = {name: session.after[name] - before for name, before in session.before.items()}
-    return {
-        "before": session.before,
-        "after": session.after,
-        "burned": count_burned(session.game),
-        "fees": sum(calculate_fees(session.moves).values()),
-        "by_account": changes,
-    }
+def count_rounds(moves: Sequence[Played]) -> int:
+    """Return how many calls are moves of a match."""
+    outside = {"joining", "payout"}
+    return sum(it.stage not in outside and it.call != "start_match" for it in moves)

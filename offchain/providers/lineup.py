@@ -8,8 +8,7 @@ import numpy as np
 
 from moot.offchain.errors import UsageError
 from moot.offchain.providers.behaviour import Behaviour
-from moot.offchain.providers.catalogue import ALL_CHEATS
-from moot.offchain.providers.cheats import make_cheat, parse_cheat
+from moot.offchain.providers.cheats.reading import is_open, make_cheat, read_cheat
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
@@ -50,11 +49,10 @@ def _make_runs(setting: Setting, task: Task, compute: "Computer") -> dict[str, R
         f"honest-{i + 1}": compute(f"honest-{i + 1}", Behaviour()) for i in range(setting.honest)
     }
     honest = others["honest-1"]
-    name, _ = parse_cheat(setting.cheat)
-    if name == "false-flag":
-        flag = compute("false-flag-1", behaviour)
-        accomplice = compute.draw("wrong-output", honest)
-        return {"false-flag-1": flag, **others, "wrong-output-1": accomplice}
+    name, accomplice = behaviour.name, behaviour.accomplice
+    if accomplice:
+        flag = compute(f"{name}-1", behaviour)
+        return {f"{name}-1": flag, **others, f"{accomplice}-1": compute.draw(accomplice, honest)}
     return {f"{name}-1": compute.draw(setting.cheat, honest), **others}
 
 
@@ -88,15 +86,19 @@ class Computer:
         """Return the stream of one draw of a cheat."""
         return np.random.default_rng(np.random.SeedSequence(self.setting.seed, spawn_key=(draw,)))
 
-    def draw(self, cheat: str, honest: Run) -> Run:
-        """Run a cheat; draw it again while it changes nothing and something was left to draw."""
-        name, given = parse_cheat(cheat)
-        is_fixed = len(given) == len(ALL_CHEATS[name].settings)
-        for draw in range(1 if is_fixed else DRAWS):
-            behaviour = make_cheat(cheat, self.task, self.rng(draw))
-            run = self(f"{name}-1.{draw}", behaviour)
+    def draw(self, cheat: str | Behaviour, honest: Run) -> Run:
+        """Run a cheat; draw it again while it changes nothing and something was left to draw.
+
+        Raises:
+            UsageError: it changes nothing, or the task has no room for it.
+        """
+        given = read_cheat(cheat)
+        for draw in range(DRAWS if is_open(given) else 1):
+            behaviour = make_cheat(given, self.task, self.rng(draw))
+            run = self(f"{given.name}-1.{draw}", behaviour)
             if run.history.top != honest.history.top:
                 return run
         raise UsageError(
-            f"this cheat computes the honest answer: {cheat}; choose another operator or element"
+            f"this cheat computes the honest answer: {given.describe()}; choose another operator "
+            "or element"
         )

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from moot.contracts.model.types import MIN_BOND_WEI
 from moot.contracts.reasons import LeafMode
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.errors import UsageError
 from moot.offchain.programs.catalogue import NAMES
-from moot.offchain.providers.cheats import parse_cheat
+from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.cheats.reading import read_cheat
 from moot.offchain.providers.task import check_interval
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class Setting:
     size: str = "tiny"
     steps: int = 16
     checkpoint_every: int = 4
-    cheat: str = "wrong-output"
+    cheat: str | Behaviour = "wrong-output"
     arithmetic: str = "ordered"
     leaf: str = "scalar"
     chain: str = "tester"
@@ -42,21 +44,31 @@ class Setting:
 
 def check_setting(setting: Setting) -> None:
     """Refuse what cannot be played, before anything slow begins."""
-    if setting.leaf not in LEAVES:
-        raise UsageError.unknown("leaf", setting.leaf, LEAVES, "leaves")
-    if setting.leaf == "scalar" and not find_arithmetic(setting.arithmetic).ends_on_chain:
+    check_leaf(setting.leaf, find_arithmetic(setting.arithmetic))
+    if setting.cheat != "none":
+        read_cheat(setting.cheat)
+    check_bond(setting.bond_wei)
+    check_interval(setting.checkpoint_every, setting.steps)
+
+
+def check_leaf(leaf: str, arithmetic: Arithmetic) -> None:
+    """Refuse who can't decide the last operation of an arithmetic."""
+    if leaf not in LEAVES:
+        raise UsageError.unknown("leaf", leaf, LEAVES, "leaves")
+    if leaf == "scalar" and not arithmetic.ends_on_chain:
         raise UsageError(
-            f"no contract computes a scalar operation of `{setting.arithmetic}`; choose the "
+            f"no contract computes a scalar operation of `{arithmetic.name}`; choose the "
             "leaf operator, which the bounded verifier decides"
         )
-    if setting.cheat != "none":
-        parse_cheat(setting.cheat)
-    if setting.bond_wei < MIN_BOND_WEI:
+
+
+def check_bond(bond_wei: int) -> None:
+    """Refuse a bond that is smaller than the referee takes."""
+    if bond_wei < MIN_BOND_WEI:
         raise UsageError(
-            f"a bond of {setting.bond_wei / 10**18:g} ETH is too small; "
+            f"a bond of {bond_wei / 10**18:g} ETH is too small; "
             f"the referee takes at least {MIN_BOND_WEI / 10**18:g} ETH"
         )
-    check_interval(setting.checkpoint_every, setting.steps)
 
 
 def load(setting: Setting) -> "Recipe":

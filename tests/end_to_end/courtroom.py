@@ -24,7 +24,7 @@ from moot.offchain.programs.graph import Kind
 from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import CHEATS
-from moot.offchain.providers.cheats import make_cheat
+from moot.offchain.providers.cheats.reading import make_cheat
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store

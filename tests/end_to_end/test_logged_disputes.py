@@ -22,7 +22,7 @@ from moot.offchain.programs.rounding.meaning import is_loggable
 from moot.offchain.providers.agreement import make_task, post_logs
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import CHEATS, LOG_CHEATS
-from moot.offchain.providers.log_cheats import add_entry
+from moot.offchain.providers.cheats.log_cheat import add_entry
 from moot.offchain.providers.logs import agree_on_logs, read_logs
 from moot.offchain.providers.publication import get_task as get_published
 from moot.offchain.providers.publication import put_task
