@@ -1,23 +1,36 @@
-"""Plugins: classes that are named by a row of a table, or by a user's `path/to/file.py:Class`.
+"""The making of plugins: objects of classes of a table or of a user's file, with parameters.
 
 A plugin is a dataclass whose fields are its parameters.
 """
 
-import hashlib
-import sys
-from collections.abc import Mapping
-from contextlib import redirect_stdout
-from dataclasses import fields, is_dataclass
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import fields, replace
 from typing import Any, get_type_hints
 
 from moot.offchain.errors import MootError, UsageError
+from moot.offchain.plugins import load_class
 from moot.sim.economy.limit import Faulted, ask
 
-_PREFIX = "moot_plugin_"
-"""What the names of modules begin with that are users' files."""
+_held: dict[str, Any] = {}
+"""Objects that a caller holds in memory, by the names that a configuration has for them."""
+
+
+@contextmanager
+def holding(objects: Mapping[str, Any]) -> Iterator[None]:
+    """Let names stand for objects, of which every agent and rule gets a copy, within a context."""
+    _held.update(objects)
+    try:
+        yield
+    finally:
+        for name in objects:
+            del _held[name]
+
+
+def is_user(name: str) -> bool:
+    """Whether a name stands for code of the user's, in a file or in memory."""
+    return ".py:" in name or name in _held
 
 
 def make_plugin(
@@ -37,7 +50,8 @@ def make_plugin(
     Raises:
         UsageError: there is no such class, or a parameter is unknown or impossible.
     """
-    kind = load_class(subject, name, table)
+    held = _held.get(name) if isinstance(name, str) else None
+    kind = load_class(subject, name, table) if held is None else held
     if name in table:
         return _make(subject, name, kind, parameters)
     refusals: list[MootError] = []
@@ -60,61 +74,14 @@ def make_plugin(
 def _make(
     subject: str, name: object, kind: Any, parameters: Mapping[str, str | float | bool]
 ) -> Any:
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind if isinstance(kind, type) else type(kind))
     known = {field.name: hints[field.name] for field in fields(kind) if field.init}
     checked = {}
     for key, value in parameters.items():
         if key not in known:
             raise UsageError.unknown(f"parameter of the {subject} {name}:", key, known)
         checked[key] = _check_type(f"{subject} {name}: {key}", value, known[key])
-    return kind(**checked)
-
-
-def forget_files() -> None:
-    """Forget the users' files that were run: the next run begins with them as they are on disk.
-
-    What a file remembers outside its objects lasts for one run, and not from one to the next.
-    """
-    for name in [name for name in sys.modules if name.startswith(_PREFIX)]:
-        del sys.modules[name]
-
-
-def load_class(subject: str, name: object, table: Mapping[str, str]) -> Any:
-    """Return the class that a name stands for; raises as `make_plugin` does."""
-    if not isinstance(name, str):
-        raise UsageError(f"the {subject} has no name; choose one of {', '.join(sorted(table))}")
-    path, colon, last = name.rpartition(":")
-    if name in table:
-        module, _, attribute = table[name].rpartition(":")
-        return getattr(import_module(module), attribute)
-    if not colon or not path.endswith(".py"):
-        if name.endswith(".py"):
-            raise UsageError(f"{name} is a file; name a class in it, too: {name}:Class")
-        raise UsageError.unknown(subject, name, table, "names")
-    found = getattr(run_file(Path(path)), last, None)
-    if not isinstance(found, type) or not is_dataclass(found):
-        raise UsageError(f"{path} has no dataclass {last}; write @dataclass above class {last}")
-    return found
-
-
-def run_file(path: Path) -> Any:
-    """Run a user's file as a module, once for a run."""
-    name = f"{_PREFIX}{hashlib.sha256(bytes(path.resolve())).hexdigest()}"
-    if name in sys.modules:
-        return sys.modules[name]
-    location = spec_from_file_location(name, path)
-    if location is None or location.loader is None or not path.is_file():
-        raise UsageError(f"there is no Python file {path}; name one that ends in .py")
-    module = module_from_spec(location)
-    sys.modules[name] = module  # dataclasses look their own module up
-    try:
-        with redirect_stdout(sys.stderr):  # what a user's code prints is not our result
-            location.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        what = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{path} can't be run: {' '.join(what.split())}") from error
-    return module
+    return kind(**checked) if isinstance(kind, type) else replace(deepcopy(kind), **checked)
 
 
 def _check_type(where: str, value: str | float | bool, kind: object) -> object:  # noqa: FBT001 - a value of TOML
