@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from moot.offchain.arithmetic.base import Arithmetic
-from moot.offchain.backends.port import Backend
+from moot.offchain.backends.port import Backend, FoldingBackend
 from moot.offchain.errors import UsageError
 
 DEFAULT = "cpu"
@@ -53,3 +53,10 @@ def get_backend(name: str, arithmetic: Arithmetic) -> Backend:
             "choose another backend or another arithmetic"
         )
     return backend
+
+
+def get_folding(backend: Backend, arithmetic: Arithmetic) -> FoldingBackend:
+    """Return what shows how folds come about that a backend computes: itself, or the default."""
+    found = backend if isinstance(backend, FoldingBackend) else get_backend(DEFAULT, arithmetic)
+    assert isinstance(found, FoldingBackend)
+    return found

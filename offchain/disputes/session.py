@@ -13,13 +13,13 @@ from moot.contracts.model.types import MIN_BOND_WEI
 from moot.contracts.reasons import LeafMode
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.arithmetic.table import find_arithmetic
-from moot.offchain.backends.cpu.memory import touching
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.game import Game, Played
 from moot.offchain.disputes.needs import keep_need, recall_need
 from moot.offchain.disputes.terms import Stakes
 from moot.offchain.errors import UsageError
+from moot.offchain.native.memory import touching
 from moot.offchain.programs.catalogue import NAMES
 from moot.offchain.providers.batches import Choice
 from moot.offchain.providers.behaviour import Behaviour

@@ -7,10 +7,9 @@ from typing import Protocol
 import numpy as np
 
 from moot.offchain.arithmetic.environment import require_standard, standard_environment
-from moot.offchain.backends.cpu.engines import get_engine
 from moot.offchain.backends.port import Plan
+from moot.offchain.backends.table import DEFAULT, get_backend, get_folding
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
-from moot.offchain.parallel.partial_sums import COLUMNS, add_terms, finish
 from moot.offchain.parallel.partition import (
     Part,
     Partition,
@@ -60,9 +59,10 @@ class ParallelExecutor:
         self._cut = [
             self._cut_node(*pair) for pair in zip(program.nodes, shares.parts, strict=True)
         ]
-        plan = get_engine(program.arithmetic).plan
+        self._backend = get_backend(DEFAULT, program.arithmetic)
+        self._folding = get_folding(self._backend, program.arithmetic)
         self._plans: list[Plan | None] = [
-            None if part.share is Share.FOLD else plan(node)
+            None if part.share is Share.FOLD else self._backend.plan(node, program.arithmetic)
             for node, part in zip(self._cut, shares.parts, strict=True)
         ]
         self._dead = _list_dead(program)
@@ -133,11 +133,9 @@ class ParallelExecutor:
 
     def _add_up(self, node: Node, own: Node, flats: Sequence[Array | None]) -> Array:
         """Return exact sums whose terms several workers have."""
-        limbs = np.zeros((node.elements, COLUMNS), np.int64)
-        if own.fold_length:
-            limbs = add_terms(own, flats)
-        self._exchange.add_up(limbs)
-        return finish(node, flats[0], limbs)
+        sums = self._folding.add_terms(own, flats)
+        self._exchange.add_up(sums)
+        return self._folding.finish_sums(node, flats[0], sums)
 
     def _merge(self, place: Place, tensor: Array) -> None:
         """Make a tensor whole that is shared out, or that one worker owns."""

@@ -10,9 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
-from moot.offchain.backends.cpu.engines import get_engine
-from moot.offchain.backends.cpu.logged.journals import Reading
-from moot.offchain.backends.table import DEFAULT
+from moot.offchain.backends.table import DEFAULT, get_folding
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import (
     Array,
@@ -27,6 +25,7 @@ from moot.offchain.errors import DamagedFile, DeviceLost, NotInStore, StoreError
 from moot.offchain.execution.executor import Executor
 from moot.offchain.execution.residents import fetch_all
 from moot.offchain.programs.graph import Origin, Program
+from moot.offchain.programs.rounding.journals import Reading
 from moot.offchain.providers.audit import Audit
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.recent import Recent
@@ -419,9 +418,9 @@ class Run:
     def partials(self, step: int, operator: int, element: int) -> Array:
         """Return the claimed accumulators of one element of a fold, the initial one first."""
         program = self.task.program
-        list_partials = get_engine(program.arithmetic).list_partials
-        operands = self.operands(step, operator)
-        claimed = list_partials(program.nodes[operator], element, operands)
+        node, operands = program.nodes[operator], self.operands(step, operator)
+        folding = get_folding(self._executor.backend, program.arithmetic)
+        claimed = folding.list_partials(node, program.arithmetic, element, operands)
         return self.behaviour.alter_partials(step, operator, element, claimed)
 
 

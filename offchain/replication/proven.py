@@ -16,15 +16,15 @@ from typing import Any
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.arithmetic.logged.band import LOGGED_WITHIN, REACH
-from moot.offchain.backends.cpu.doubles import set_product
-from moot.offchain.backends.cpu.logged.journals import Reading, Writing
 from moot.offchain.errors import WrongLog
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.native.doubles import set_product
 from moot.offchain.programs.graph import Kind, Node, Program
 from moot.offchain.programs.roots import ProgramTree
 from moot.offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_log
+from moot.offchain.programs.rounding.journals import Reading, Writing
 from moot.offchain.programs.rounding.meaning import is_loggable
 from moot.offchain.replication.compare import Setting, Step
 from moot.offchain.replication.logs import compare_by_log, name_log

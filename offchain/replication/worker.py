@@ -18,7 +18,6 @@ from traceback import extract_tb, print_exception
 import torch
 
 from moot.offchain.arithmetic.table import find_arithmetic
-from moot.offchain.backends.cpu.doubles import set_product
 from moot.offchain.errors import MootError, UsageError
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
@@ -26,6 +25,7 @@ from moot.offchain.frontend.capture.eager import EagerRun
 from moot.offchain.frontend.load import load_recipe
 from moot.offchain.frontend.recipe import Recipe, find_form, get_batch
 from moot.offchain.frontend.tracing import get_initial_state, name_tensors
+from moot.offchain.native.doubles import set_product
 from moot.offchain.native.threads import set_threads
 from moot.offchain.replication.methods import find_method
 from moot.offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
