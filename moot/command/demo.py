@@ -13,7 +13,7 @@ from moot.command.wording import describe_capture, describe_place, describe_scal
 from moot.sim.scratch import open_room
 
 if TYPE_CHECKING:
-    from moot.offchain.disputes.session import Session
+    from moot.session import Session
 
 PROGRAM, SIZE = "gpt2", "small"
 STEPS, CHECKPOINT_EVERY = 8, 4
@@ -32,8 +32,9 @@ def demo(chain: str, seed: int, as_json: bool) -> int:  # noqa: FBT001 - click p
     The referee contract finds the one wrong scalar operation, computes it, and slashes the liar.
     """
     from moot.command.narrator import Narrator  # noqa: PLC0415 - likewise
-    from moot.offchain.disputes.report import make_report  # noqa: PLC0415 - imports numpy and the chain
-    from moot.offchain.disputes.session import Setting, prepare  # noqa: PLC0415 - likewise
+    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - likewise
+    from moot.reporting import make_report  # noqa: PLC0415 - imports numpy and the chain
+    from moot.session import prepare  # noqa: PLC0415 - likewise
 
     setting = Setting(
         program=PROGRAM,

@@ -16,7 +16,7 @@ from moot.offchain.providers.catalogue import ALL_CHEATS, HONEST
 from moot.sim.writing import write_whole
 
 if TYPE_CHECKING:
-    from moot.offchain.disputes.session import Session
+    from moot.session import Session
 
 HONEST_LOST = 3
 REPLAYS = frozenset({".html", ".json"})
@@ -92,8 +92,9 @@ def dispute(
     that were found, every transaction with its gas, and who was paid. Exits with 0 when the honest
     claim won, 3 when it did not.
     """
-    from moot.offchain.disputes.report import make_report  # noqa: PLC0415 - imports numpy and the chain
-    from moot.offchain.disputes.session import Setting, prepare  # noqa: PLC0415 - likewise
+    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - likewise
+    from moot.reporting import make_report  # noqa: PLC0415 - imports numpy and the chain
+    from moot.session import prepare  # noqa: PLC0415 - likewise
 
     _check_replay(replay)
     steps = options.check_steps(steps, inference=inference)
@@ -141,7 +142,7 @@ def _check_replay(path: Path | None) -> None:
 def _write_replay(session: "Session", path: Path) -> None:
     """Write a dispute's page, or its record."""
     from moot.offchain.court.record import encode_record  # noqa: PLC0415 - seldom needed
-    from moot.offchain.court.replay import record_session  # noqa: PLC0415 - likewise
+    from moot.replay import record_session  # noqa: PLC0415 - likewise
     from moot.sim.court.page import make_page  # noqa: PLC0415 - likewise
 
     record = record_session(session)

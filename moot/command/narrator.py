@@ -6,8 +6,8 @@ from rich.text import Text
 from moot.offchain.court.names import list_names
 from moot.offchain.court.wording import Teller
 from moot.offchain.disputes.game import Played
-from moot.offchain.disputes.session import Session
 from moot.offchain.text import clean
+from moot.session import Session
 
 LONGEST = 400
 """Characters of a line that are told: more than the bits of any accumulator have."""

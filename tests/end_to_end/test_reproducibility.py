@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.errors import StoreError
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.cheats import Lazy
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 from tests.end_to_end.courtroom import programs

@@ -49,6 +49,9 @@ LAYERS = (
     "moot.sim.analysis",
     "moot.sim.report",
     "moot.sim.court",
+    "moot.session",
+    "moot.reporting",
+    "moot.replay",
     "moot.command",
 )
 """From the lowest to the highest; a module imports from its own layer and from lower ones."""
@@ -68,6 +71,7 @@ def modules() -> dict[str, Path]:
         for path in (ROOT / package).rglob("*.py")
         if path.parent.name != "offchain" or path.name != "__init__.py"
     )
+    paths += sorted((ROOT / "moot").glob("[!_]*.py"))
     parts = {path: path.relative_to(ROOT).with_suffix("").parts for path in paths}
     names = {path: ".".join(parts[path]).removesuffix(".__init__") for path in paths}
     return {

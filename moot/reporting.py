@@ -12,10 +12,10 @@ from moot.offchain.disputes.accounts import (
 from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.game import Game, Played
 from moot.offchain.disputes.locate import Located, locate
-from moot.offchain.disputes.session import Session
 from moot.offchain.disputes.tournament import Ended
 from moot.offchain.programs.graph import Program
 from moot.offchain.providers.catalogue import HONEST
+from moot.session import Session
 
 
 def make_report(session: Session) -> dict[str, Any]:

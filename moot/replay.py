@@ -12,7 +12,7 @@ from moot.offchain.court.record import Court, Record, make_record
 from moot.offchain.court.reducer import Reducer
 
 if TYPE_CHECKING:
-    from moot.offchain.disputes.session import Session
+    from moot.session import Session
 
 
 def record_session(session: "Session") -> Record:
