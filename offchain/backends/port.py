@@ -67,6 +67,9 @@ class Backend(Protocol):
     def arithmetics(self) -> Collection[str]:
         """The names of the arithmetics that it computes."""
 
+    def describe(self) -> str:
+        """Return what computes, in a few words for people."""
+
     def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
         """Return the plan of a legal operator by itself.
 

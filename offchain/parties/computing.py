@@ -118,19 +118,21 @@ def _run(desk: Desk, job_id: int, task: Task, store: Store) -> Run:
         problem = store.get_json(DIFFERS)
     if problem is None:
         try:
-            return make_run(task, store, desk.settings.cheat)
+            return make_run(task, store, desk.settings.cheat, desk.settings.backend)
         except WrongComputation as error:
             store.put_json(DIFFERS, problem := str(error))
             desk.tell("differs", f"job {job_id}: {error}", job=job_id, problem=problem)
     raise UnwantedJob(f"the run is not what is defined: {problem}")
 
 
-def make_run(task: Task, store: Store, cheat: str) -> Run:
+def make_run(task: Task, store: Store, cheat: str, backend: str) -> Run:
     """Return the run of a task, of which what was computed before is read from the disk."""
     if cheat:
-        computer = Computer(Setting(cheat=cheat), task, store.path / "cheat", _ignore)
+        computer = Computer(
+            Setting(cheat=cheat, backend=backend), task, store.path / "cheat", _ignore
+        )
         return computer.draw(cheat, computer("honest", Behaviour()))
-    run = Run(task, Behaviour(), store)
+    run = Run(task, Behaviour(), store, backend=backend)
     run.compute(audit=Audit)
     return run
 
@@ -150,7 +152,7 @@ def recall_run(job: Job, store: Store, settings: Settings) -> Run:
         task = get_task(reopen(), job.terms)
     if isinstance(task.batch, StoredBatches):
         task.batch.reopen = reopen
-    return make_run(task, store, settings.cheat)
+    return make_run(task, store, settings.cheat, settings.backend)
 
 
 def read_claim(store: Store) -> list[Digest] | None:
@@ -182,6 +184,7 @@ def make_conditions(settings: Settings, terms: Terms, checks: Checks) -> Conditi
         confirmations=settings.confirmations,
         block_seconds=settings.block_seconds,
         joins_late=checks is Checks.LATE,
+        backend=settings.backend,
     )
 
 

@@ -32,6 +32,8 @@ class Settings:
         key: a keystore file, as `moot keys new` makes one.
         password_from: where its password is, file:PATH or env:NAME; asked for without.
         arithmetic: the arithmetic of the referee's programs.
+        backend: what computes: cpu, cuda (an NVIDIA device), or cuda-emulator (its kernels on the
+            processor).
         store: the store with the jobs' programs, starts and batches: a client's folder, or where
             a provider fetches from.
         results: where providers serve what they have computed, and what a verifier asks them for.
@@ -74,6 +76,7 @@ class Settings:
     key: str = ""
     password_from: str = ""
     arithmetic: str = "ordered"
+    backend: str = "cpu"
     store: str = ""
     results: str = ""
     folder: str = "moot-provider"

@@ -46,6 +46,7 @@ def make_task(
         trust=setting.trust_capture,
         arithmetic=arithmetic,
         example=describe_example(setting),
+        backend=setting.backend,
     )
     batch: Callable[[int], Sequence[Array]] = captured.batch
     if choice is None and setting.program not in NAMES:

@@ -92,9 +92,10 @@ class Run:
             Recent(TREE_BYTES, _measure_tree) for _ in range(3)
         )
 
-    def _make_executor(self) -> Executor:
-        is_shared = self._program is self.task.program and self._backend == DEFAULT
-        program = self.task.preparation if is_shared else self._program
+    def _make_executor(self, *, is_anew: bool = False) -> Executor:
+        """Return an executor, of the task's own plans where they do, and are not of a lost device."""
+        is_shared = self._program is self.task.program and not is_anew
+        program = self.task.prepare(self._backend) if is_shared else self._program
         return Executor(program, self._threads, self._backend)
 
     def compute(
@@ -126,7 +127,7 @@ class Run:
                 if lost_after == len(self._roots):
                     raise
                 lost_after = len(self._roots)
-                self._executor = self._make_executor()
+                self._executor = self._make_executor(is_anew=True)
             else:
                 break
         if waits:

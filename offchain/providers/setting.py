@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from moot.contracts.model.types import MIN_BOND_WEI
 from moot.contracts.reasons import LeafMode
 from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.backends.table import DEFAULT, describe_backend
 from moot.offchain.errors import UsageError
 from moot.offchain.programs.catalogue import NAMES
 from moot.offchain.providers.cheats import parse_cheat
@@ -20,7 +21,10 @@ LEAVES = {"scalar": LeafMode.SCALAR, "operator": LeafMode.OPERATOR}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The settings of a dispute; their names are those of the command line's options."""
+    """The settings of a dispute; their names are those of the command line's options.
+
+    `backend` is what computes, for all; `cheat_backend` is what the dishonest compute on instead.
+    """
 
     program: str = "gpt2"
     size: str = "tiny"
@@ -36,6 +40,8 @@ class Setting:
     inference: bool = False
     trust_capture: bool = False
     threads: int | None = None
+    backend: str = DEFAULT
+    cheat_backend: str | None = None
     honest: int = 1
     bond_wei: int = 10**18
 
@@ -57,6 +63,22 @@ def check_setting(setting: Setting) -> None:
             f"the referee takes at least {MIN_BOND_WEI / 10**18:g} ETH"
         )
     check_interval(setting.checkpoint_every, setting.steps)
+    describe_backends(setting)
+
+
+def describe_backends(setting: Setting) -> str:
+    """Return what computes a dispute, in a few words for people.
+
+    Raises:
+        UsageError: there is no such backend or arithmetic, or it does not compute the other.
+        DeviceError: a backend is not here.
+    """
+    arithmetic = find_arithmetic(setting.arithmetic)
+    said = describe_backend(setting.backend, arithmetic)
+    if setting.cheat_backend in {None, setting.backend}:
+        return said
+    other = describe_backend(setting.cheat_backend or DEFAULT, arithmetic)
+    return f"{said}; who cheats, on {other}"
 
 
 def load(setting: Setting) -> "Recipe":

@@ -17,19 +17,19 @@ from moot.offchain.verifier.exchange import Answer, Refusal, read_question, writ
 from moot.offchain.verifier.questions import Question, check
 
 
-def work(folder: Path) -> None:
+def work(folder: Path, backend: str) -> None:
     """Answer the question in a folder."""
-    write_answer(folder, _answer(folder))
+    write_answer(folder, _answer(folder, backend))
 
 
-def _answer(folder: Path) -> Answer | Refusal:
+def _answer(folder: Path, backend: str) -> Answer | Refusal:
     try:
         question, bound = read_question(folder)
         node, _ = check(question, bound)
         wrong = find_wrong_operand(question)
         if wrong is not None:
             return Refusal("does not have its agreed root", wrong)
-        return compare(question, compute_operator(node, question))
+        return compare(question, compute_operator(node, question, backend))
     except (MootError, UndefinedTypesError) as error:
         return Refusal(str(error))
 

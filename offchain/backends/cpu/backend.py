@@ -35,6 +35,10 @@ class Cpu:
         """All of them."""
         return list_arithmetics()
 
+    def describe(self) -> str:
+        """Return that it is this machine's processor."""
+        return "this machine's processor"
+
     def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
         """Return the plan of an operator."""
         return get_engine(arithmetic).plan(node)
