@@ -65,6 +65,10 @@ def _describe_cheats() -> str:
     "`moot court` shows.",
 )
 @options.chain
+@options.backend
+@click.option(
+    "--cheat-backend", help="What computes for who cheats  [default: what computes for all]."
+)
 @options.seed
 @options.as_json
 def dispute(
@@ -79,6 +83,8 @@ def dispute(
     store: Path | None,
     replay: Path | None,
     chain: str,
+    backend: str,
+    cheat_backend: str | None,
     seed: int,
     data: Path | None,
     precision: str,
@@ -92,7 +98,10 @@ def dispute(
     that were found, every transaction with its gas, and who was paid. Exits with 0 when the honest
     claim won, 3 when it did not.
     """
-    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - likewise
+    from moot.offchain.providers.setting import (  # noqa: PLC0415 - likewise
+        Setting,
+        describe_backends,
+    )
     from moot.reporting import make_report  # noqa: PLC0415 - imports numpy and the chain
     from moot.session import prepare  # noqa: PLC0415 - likewise
 
@@ -107,6 +116,8 @@ def dispute(
         arithmetic=arithmetic,
         leaf=leaf,
         chain=chain,
+        backend=backend,
+        cheat_backend=cheat_backend,
         seed=seed,
         data=data,
         precision=precision,
@@ -114,6 +125,7 @@ def dispute(
         trust_capture=trust_capture,
         bond_wei=options.to_wei(bond, "--bond"),
     )
+    options.announce(describe_backends(setting))
     with options.stores(store) as directory, options.progress(quiet=as_json) as report:
         session = prepare(setting, directory, report, is_durable=store is not None)
         for played in session.play():

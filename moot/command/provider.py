@@ -28,7 +28,7 @@ def provider() -> None:
 @click.option("--referee", required=True, help="The address of the referee contract.")
 @options.length(16, 4)
 @click.option("--leaf", default="scalar", show_default=True, help="scalar or operator.")
-@setting_options("verifier", *CONDITIONS)
+@setting_options("verifier", "backend", *CONDITIONS)
 @options.as_json
 def check(
     job: int,

@@ -57,6 +57,8 @@ def simulate_market(
 def _run(
     context: click.Context, config: str, settings: Sequence[str], output: Path, *, as_json: bool
 ) -> None:
+    from moot.offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - imports numpy
+    from moot.offchain.backends.table import describe_backend  # noqa: PLC0415 - likewise
     from moot.sim.economy.simulate import simulate  # noqa: PLC0415 - imports torch
     from moot.sim.experiments.engines import Here  # noqa: PLC0415 - imports pyarrow
     from moot.sim.experiments.parts import Ended  # noqa: PLC0415 - likewise
@@ -66,6 +68,10 @@ def _run(
 
     began = time.monotonic()
     changed = _replace_keys(context, open_config(config), settings)
+    program = changed.program
+    if changed.fidelity != "modelled":
+        found = describe_backend(program.backend, find_arithmetic(program.arithmetic))
+        options.announce(found)
     failures: list[Ended] = []
     with options.progress(quiet=as_json) as progress:
         swept = run_sweep(make_plan(changed), output, Here(), simulate, progress, failures.append)

@@ -93,7 +93,7 @@ class Run:
         )
 
     def _make_executor(self, *, is_anew: bool = False) -> Executor:
-        """Return an executor, of the task's own plans where they do, and are not of a lost device."""
+        """Return an executor, of the plans of the task where it does what they do."""
         is_shared = self._program is self.task.program and not is_anew
         program = self.task.prepare(self._backend) if is_shared else self._program
         return Executor(program, self._threads, self._backend)

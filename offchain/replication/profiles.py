@@ -11,8 +11,9 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from moot.offchain.backends.table import DEFAULT
-from moot.offchain.errors import UsageError
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.table import DEFAULT, describe_backend
+from moot.offchain.errors import DeviceError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,11 @@ def find_lack(profile: Profile) -> str | None:
         return f"an x86 processor, and this machine is {platform.machine()}"
     if profile.library == "openblas" and "openblas" not in _get_numpy_blas():
         return f"numpy with OpenBLAS, and this machine has it with {_get_numpy_blas()}"
+    if profile.backend != DEFAULT:
+        try:
+            describe_backend(profile.backend, ORDERED)
+        except DeviceError as error:
+            return f"a device, and {error}"
     return None
 
 

@@ -23,6 +23,7 @@ from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.capture.eager import EagerRun
 from moot.offchain.frontend.load import load_recipe
+from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import Recipe, find_form, get_batch
 from moot.offchain.frontend.tracing import get_initial_state, name_tensors
 from moot.offchain.native.doubles import set_product
@@ -41,7 +42,8 @@ def main() -> None:
     torch.set_num_threads(threads)
     set_threads(threads)
     torch.manual_seed(order.seed)
-    recipe = find_form(load_recipe(order.program, size=order.size, seed=order.seed))
+    loaded = load_recipe(order.program, size=order.size, seed=order.seed)
+    recipe = find_form(set_precision(loaded, order.precision))
     answers = _find_training(order)(recipe, order)
     _tell(order, next(answers))
     for _ in sys.stdin:

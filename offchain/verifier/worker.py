@@ -1,6 +1,7 @@
-"""The process of the bounded verifier: `python -I -m moot.offchain.verifier.worker FOLDER BACKEND LIMITS`.
+"""The process of the bounded verifier: `python -I -m moot.offchain.verifier.worker FOLDER …`.
 
-It locks itself up first and imports what computes afterwards.
+After the folder come the backend and the limits. It locks itself up first and imports what computes
+afterwards.
 """
 
 import sys

@@ -27,7 +27,7 @@ from moot.contracts.model.words import hash_top
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.table import find_arithmetic
-from moot.offchain.backends.table import describe_backend
+from moot.offchain.backends.table import DEFAULT, describe_backend
 from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.evidence import rule_for
 from moot.offchain.disputes.game import Game
@@ -90,7 +90,8 @@ class Courtroom:
                 f"disputes of a market end at a scalar operation, and no contract computes those "
                 f"of `{self.arithmetic.name}`; choose ordered or exact"
             )
-        describe_backend(self.program.backend, self.arithmetic)
+        if self.program.backend != DEFAULT:
+            describe_backend(self.program.backend, self.arithmetic)  # refuses what is not here
 
     @cached_property
     def arithmetic(self) -> Arithmetic:

@@ -68,7 +68,8 @@ class Driver:
         if version.value < _LEAST_VERSION:
             raise DeviceError(
                 f"NVIDIA's driver is for CUDA {_write_version(version.value)}, and "
-                f"{_write_version(_LEAST_VERSION)} is needed; install a newer one, or choose the backend cpu"
+                f"{_write_version(_LEAST_VERSION)} is needed; install a newer one, or choose the "
+                "backend cpu"
             )
         self._require("count devices", "cuDeviceGetCount", ctypes.byref(count))
         if number >= count.value:
