@@ -16,7 +16,13 @@ from moot.offchain.native.memory import touching
 from moot.offchain.providers.agreement import make_task, post_logs
 from moot.offchain.providers.lineup import Report, make_runs, settle
 from moot.offchain.providers.run import Run
-from moot.offchain.providers.setting import LEAVES, Setting, check_setting, describe_example, load
+from moot.offchain.providers.setting import (
+    Setting,
+    check_setting,
+    choose_leaf,
+    describe_example,
+    load,
+)
 from moot.offchain.providers.task import Task
 
 if TYPE_CHECKING:
@@ -118,7 +124,7 @@ def prepare(
             for (name, run), address in zip(runs.items(), others, strict=False)
         ],
         stakes=Stakes(bond_wei=setting.bond_wei),
-        leaf_mode=LEAVES[setting.leaf],
+        leaf_mode=choose_leaf(setting.leaf, setting.arithmetic),
         verifier=verifier,
         ruler=rule_for,
         seed=setting.seed,

@@ -43,12 +43,7 @@ def _describe_cheats() -> str:
     "from the seed.",
 )
 @options.arithmetic
-@click.option(
-    "--leaf",
-    default="scalar",
-    show_default=True,
-    help="scalar (the contract computes one operation) or operator (the bounded verifier does).",
-)
+@options.leaf
 @click.option(
     "--bond", type=float, default=1.0, show_default=True, help="Each provider's bond, in ETH."
 )
@@ -78,7 +73,7 @@ def dispute(
     checkpoint_every: int | None,
     cheat: str,
     arithmetic: str,
-    leaf: str,
+    leaf: str | None,
     bond: float,
     store: Path | None,
     replay: Path | None,

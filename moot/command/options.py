@@ -195,6 +195,12 @@ def read_rows(path: Path) -> list[int]:
     return [*map(int, words)]
 
 
+leaf = click.option(
+    "--leaf",
+    help="Who decides: scalar (the contract computes one operation) or operator (the bounded "
+    "verifier does)  [default: scalar, or operator where no contract computes the arithmetic].",
+)
+
 arithmetic = click.option(
     "--arithmetic",
     default="ordered",

@@ -23,6 +23,7 @@ LEAVES = {"scalar": LeafMode.SCALAR, "operator": LeafMode.OPERATOR}
 class Setting:
     """The settings of a dispute; their names are those of the command line's options.
 
+    Without a `leaf` it is the contract that decides, where it computes the arithmetic.
     `backend` is what computes, for all; `cheat_backend` is what the dishonest compute on instead.
     """
 
@@ -32,7 +33,7 @@ class Setting:
     checkpoint_every: int = 4
     cheat: str = "wrong-output"
     arithmetic: str = "ordered"
-    leaf: str = "scalar"
+    leaf: str | None = None
     chain: str = "tester"
     seed: int = 0
     data: Path | None = None
@@ -46,15 +47,27 @@ class Setting:
     bond_wei: int = 10**18
 
 
-def check_setting(setting: Setting) -> None:
-    """Refuse what cannot be played, before anything slow begins."""
-    if setting.leaf not in LEAVES:
-        raise UsageError.unknown("leaf", setting.leaf, LEAVES, "leaves")
-    if setting.leaf == "scalar" and not find_arithmetic(setting.arithmetic).ends_on_chain:
+def choose_leaf(leaf: str | None, arithmetic: str) -> LeafMode:
+    """Return who decides the leaves: who is named, or the contract where it computes them.
+
+    Raises:
+        UsageError: there is no such leaf or arithmetic, or no contract computes its operations.
+    """
+    ends_on_chain = find_arithmetic(arithmetic).ends_on_chain
+    name = leaf or ("scalar" if ends_on_chain else "operator")
+    if name not in LEAVES:
+        raise UsageError.unknown("leaf", name, LEAVES, "leaves")
+    if name == "scalar" and not ends_on_chain:
         raise UsageError(
-            f"no contract computes a scalar operation of `{setting.arithmetic}`; choose the "
+            f"no contract computes a scalar operation of `{arithmetic}`; choose the "
             "leaf operator, which the bounded verifier decides"
         )
+    return LEAVES[name]
+
+
+def check_setting(setting: Setting) -> None:
+    """Refuse what cannot be played, before anything slow begins."""
+    choose_leaf(setting.leaf, setting.arithmetic)
     if setting.cheat != "none":
         parse_cheat(setting.cheat)
     if setting.bond_wei < MIN_BOND_WEI:
