@@ -17,7 +17,7 @@ from moot.offchain.verifier.exchange import Answer, Refusal, read_question, writ
 from moot.offchain.verifier.questions import Question, check
 
 
-def work(folder: Path, backend: str) -> None:
+def work(folder: Path, backend: str = DEFAULT) -> None:
     """Answer the question in a folder."""
     write_answer(folder, _answer(folder, backend))
 
