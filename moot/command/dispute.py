@@ -64,6 +64,7 @@ def _describe_cheats() -> str:
 @click.option(
     "--cheat-backend", help="What computes for who cheats  [default: what computes for all]."
 )
+@options.workers
 @options.seed
 @options.as_json
 def dispute(
@@ -80,6 +81,7 @@ def dispute(
     chain: str,
     backend: str,
     cheat_backend: str | None,
+    workers: int,
     seed: int,
     data: Path | None,
     precision: str,
@@ -113,6 +115,7 @@ def dispute(
         chain=chain,
         backend=backend,
         cheat_backend=cheat_backend,
+        workers=workers,
         seed=seed,
         data=data,
         precision=precision,
@@ -126,7 +129,7 @@ def dispute(
         for played in session.play():
             report("moves", len(session.moves), len(session.moves) + 1)
             del played
-        result = make_report(session)
+        result = make_report(session) | _describe_shared(session)
         if replay is not None:
             _write_replay(session, replay)
     if as_json:
@@ -134,6 +137,12 @@ def dispute(
     else:
         _show(result)
     return 0 if session.honest_won else HONEST_LOST
+
+
+def _describe_shared(session: "Session") -> dict[str, Any]:
+    """Return what it has cost to share runs out among workers, if any were."""
+    shared = {name: str(it.shared) for name, it in session.runs.items() if it.shared is not None}
+    return {"shared": shared} if shared else {}
 
 
 def _check_replay(path: Path | None) -> None:
@@ -180,6 +189,8 @@ def _show(result: dict[str, Any]) -> None:
         f"took:  {seconds['run']:.1f} s running, {seconds['trace']:.1f} s making traces, "
         f"{seconds['chain']:.1f} s on the chain"
     )
+    for name, cost in result.get("shared", {}).items():
+        console.print(f"       {name}: {cost}")
     console.print(_make_transactions_table(result["transactions"]))
     table = Table("stage", "gas", title="gas by stage")
     table.columns[1].justify = "right"

@@ -71,6 +71,13 @@ backend = click.option(
     help="What computes: cpu, cuda (an NVIDIA device), or cuda-emulator (a device's kernels on the "
     "processor, slowly). Results do not depend on it.",
 )
+workers = click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Processes among which the batches of honest runs are shared out.",
+)
 
 
 def announce(computer: str) -> None:

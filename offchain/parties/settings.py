@@ -34,6 +34,7 @@ class Settings:
         arithmetic: the arithmetic of the referee's programs.
         backend: what computes: cpu, cuda (an NVIDIA device), or cuda-emulator (its kernels on the
             processor).
+        workers: processes among which the batches of a run are shared out.
         store: the store with the jobs' programs, starts and batches: a client's folder, or where
             a provider fetches from.
         results: where providers serve what they have computed, and what a verifier asks them for.
@@ -77,6 +78,7 @@ class Settings:
     password_from: str = ""
     arithmetic: str = "ordered"
     backend: str = "cpu"
+    workers: int = 1
     store: str = ""
     results: str = ""
     folder: str = "moot-provider"

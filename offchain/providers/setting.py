@@ -23,8 +23,9 @@ LEAVES = {"scalar": LeafMode.SCALAR, "operator": LeafMode.OPERATOR}
 class Setting:
     """The settings of a dispute; their names are those of the command line's options.
 
-    Without a `leaf` it is the contract that decides, where it computes the arithmetic.
-    `backend` is what computes, for all; `cheat_backend` is what the dishonest compute on instead.
+    Without a `leaf` it is the contract that decides, where it computes the arithmetic. `backend` is
+    what computes, for all; `cheat_backend` is what the dishonest compute on instead. `workers` are
+    processes that share out the batches of honest runs.
     """
 
     program: str = "gpt2"
@@ -41,6 +42,7 @@ class Setting:
     inference: bool = False
     trust_capture: bool = False
     threads: int | None = None
+    workers: int = 1
     backend: str = DEFAULT
     cheat_backend: str | None = None
     honest: int = 1
