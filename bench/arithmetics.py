@@ -22,7 +22,6 @@ from moot.bench.timing import PAUSE_S, using_threads
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.arithmetic.table import ARITHMETICS
-from moot.offchain.backends.cpu.logged.journals import Reading, Writing
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
@@ -31,6 +30,7 @@ from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.programs.catalogue import NAMES, SIZES
 from moot.offchain.programs.roots import ProgramTree
 from moot.offchain.programs.rounding.entries import decode_log, encode_log
+from moot.offchain.programs.rounding.journals import Reading, Writing
 
 STOCK, STOCK_64 = "stock binary32", "stock binary64"
 

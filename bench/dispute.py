@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from moot.bench.timing import using_threads
-from moot.offchain.commitments.tensors import compute_tensor_root
+from moot.offchain.backends.table import DEFAULT
 from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.residents import fetch_all, hash_all
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.load import load_recipe
 from moot.offchain.native import buffers
@@ -97,8 +98,9 @@ def measure_disputes(
     checkpoint_every: int,
     threads: Sequence[int],
     repeats: int,
+    backend: str = DEFAULT,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the cost of each program, for each number of threads."""
+    """Yield the cost of each program on a backend, for each number of threads."""
     for program in programs:
         recipe = load_recipe(program, size=size)
         captured, capture_s = _time(partial(capture, recipe, trust=True))
@@ -107,7 +109,7 @@ def measure_disputes(
                 captured.program, captured.initial_state, captured.batch, steps, checkpoint_every
             )
             with using_threads(count), tempfile.TemporaryDirectory() as folder:
-                measured = _measure(task, Path(folder), repeats)
+                measured = _measure(task, Path(folder), repeats, backend)
             yield Cost(
                 program=program,
                 size=size,
@@ -121,9 +123,9 @@ def measure_disputes(
             buffers.release()
 
 
-def _measure(task: Task, folder: Path, repeats: int) -> dict[str, float]:
-    alone = _measure_parts(task, Store(folder / "state"), repeats)
-    run = Run(task, Behaviour(), Store(folder / "run"))
+def _measure(task: Task, folder: Path, repeats: int, backend: str) -> dict[str, float]:
+    alone = _measure_parts(task, Store(folder / "state"), repeats, backend)
+    run = Run(task, Behaviour(), Store(folder / "run"), backend=backend)
     _, run_s = _time(run.compute)
     *_, begin = (0, *task.checkpoints[:-1])
     last = task.steps - 1
@@ -139,15 +141,15 @@ def _measure(task: Task, folder: Path, repeats: int) -> dict[str, float]:
     }
 
 
-def _measure_parts(task: Task, store: Store, repeats: int) -> dict[str, float]:
+def _measure_parts(task: Task, store: Store, repeats: int, backend: str) -> dict[str, float]:
     """Return the seconds of what a run consists of, each part alone."""
-    executor, state = Executor(task.preparation), list(task.initial_state)
+    executor, state = Executor(task.prepare(backend)), list(task.initial_state)
     first, *later = (
         _time(partial(executor.advance, state, task.batch(step), step))[1]
         for step in range(1 + repeats)
     )
-    roots, hash_s = _time(lambda: [*map(compute_tensor_root, state)])
-    _, write_s = _time(partial(store.put_state, state, roots))
+    roots, hash_s = _time(partial(hash_all, state))
+    _, write_s = _time(lambda: store.put_state(fetch_all(state), roots))
     parts = {"first_step_s": first, "step_s": median(later), "hash_s": hash_s}
     return parts | {"write_s": write_s}
 

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from moot.offchain.backends.table import DEFAULT
+
 SIDES = OURS, STOCK = "ours", "stock"
 
 _STEPS = 3
@@ -29,16 +31,20 @@ def keep_memory() -> None:
             library.mallopt(option, value)
 
 
-def measure_peak(model: str, side: str, threads: int, precision: str, *, is_tiny: bool) -> int:
+def measure_peak(
+    model: str, side: str, threads: int, precision: str, backend: str = DEFAULT, *, is_tiny: bool
+) -> int:
     """Return the peak of the memory that a process needs for three steps of a model, in bytes."""
-    arguments = [model, side, str(threads), precision, *(["--tiny"] if is_tiny else [])]
+    arguments = [model, side, str(threads), precision, backend, *(["--tiny"] if is_tiny else [])]
     done = subprocess.run(  # noqa: S603 - our own interpreter on our own module
         [sys.executable, "-m", __name__, *arguments], check=True, stdout=subprocess.PIPE, text=True
     )
     return int(done.stdout)
 
 
-def _run(model: str, side: str, threads: int, precision: str, *, is_tiny: bool) -> int:
+def _run(
+    model: str, side: str, threads: int, precision: str, backend: str, *, is_tiny: bool
+) -> int:
     from moot.bench.models import make_recipe, make_stock_step  # noqa: PLC0415 - not needed to ask
     from moot.bench.steps import OurTraining  # noqa: PLC0415 - it asks for the measurement
     from moot.bench.timing import using_threads  # noqa: PLC0415 - as above
@@ -46,7 +52,7 @@ def _run(model: str, side: str, threads: int, precision: str, *, is_tiny: bool) 
     recipe = make_recipe(model, precision, is_tiny=is_tiny)
     with using_threads(threads):
         if side == OURS:
-            ours = OurTraining(recipe, _STEPS)
+            ours = OurTraining(recipe, _STEPS, backend)
             del recipe
             (_PROCESS / "clear_refs").write_text(_FORGET_PEAK)
             for _ in range(_STEPS):
@@ -75,9 +81,11 @@ def _main() -> None:
     parser.add_argument("side", choices=SIDES)
     parser.add_argument("threads", type=int)
     parser.add_argument("precision")
+    parser.add_argument("backend")
     parser.add_argument("--tiny", action="store_true")
     asked = parser.parse_args()
-    print(_run(asked.model, asked.side, asked.threads, asked.precision, is_tiny=asked.tiny))  # noqa: T201 - its answer
+    given = asked.model, asked.side, asked.threads, asked.precision, asked.backend
+    print(_run(*given, is_tiny=asked.tiny))  # noqa: T201 - its answer
 
 
 if __name__ == "__main__":

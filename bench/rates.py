@@ -17,9 +17,9 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.environment import standard_environment
 from moot.offchain.arithmetic.evaluate import evaluate
 from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
 from moot.offchain.arithmetic.table import ARITHMETICS
-from moot.offchain.backends.cpu.engines import get_engine
-from moot.offchain.backends.cpu.logged.stock import FUNCTIONS
+from moot.offchain.backends.table import DEFAULT, get_backend
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.native.threads import set_threads
 from moot.offchain.programs.cost import compute_operator_cost
@@ -142,7 +142,8 @@ def draw_doubtful(function: Function) -> Draw:
 
 def measure(node: Node, arithmetic: Arithmetic, draw: Draw) -> float:
     """Return the nanoseconds that a scalar operation takes."""
-    plan, flats = get_engine(arithmetic).plan(node), list_tensors(node, draw)
+    plan = get_backend(DEFAULT, arithmetic).plan(node, arithmetic)
+    flats = list_tensors(node, draw)
     taken = []
     for _ in range(TRIES):
         started = time.process_time()

@@ -6,13 +6,17 @@ A state is committed to every ten steps, so a step of ours counts a tenth of a c
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 
+import numpy as np
+
 from moot.bench.memory import OURS, SIDES, STOCK, keep_memory, measure_peak
 from moot.bench.models import SHAPES, Stock, list_best, make_recipe, make_stock_step
 from moot.bench.rows import Row
 from moot.bench.sides import check_close, compare_best, to_arrays
 from moot.bench.timing import Side, measure, using_threads
-from moot.offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from moot.offchain.backends.table import DEFAULT
+from moot.offchain.commitments.tensors import Array, compute_state_root
 from moot.offchain.execution.executor import Executor, Watch
+from moot.offchain.execution.residents import hash_all
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.recipe import TrainingRecipe
 
@@ -35,11 +39,12 @@ class OurTraining:
     Args:
         recipe: what is trained.
         batches: how many batches are made beforehand, to be used in turn.
+        backend: the name of what computes.
     """
 
-    def __init__(self, recipe: TrainingRecipe, batches: int) -> None:
+    def __init__(self, recipe: TrainingRecipe, batches: int, backend: str = DEFAULT) -> None:
         captured = capture(recipe, trust=True)  # losses are compared before they are timed
-        self.executor = Executor(captured.program)
+        self.executor = Executor(captured.program, backend=backend)
         self._batches = [captured.batch(step) for step in range(batches)]
         self._step = 0
         self.state: list[Array] = captured.initial_state
@@ -49,11 +54,11 @@ class OurTraining:
         batch = self._batches[self._step % len(self._batches)]
         self.executor.advance(self.state, batch, self._step, watch)
         self._step += 1
-        return float(self.state[-1])
+        return float(np.asarray(self.state[-1]))
 
     def commit(self) -> bytes:
         """Return the root of the state."""
-        return compute_state_root([compute_tensor_root(array) for array in self.state])
+        return compute_state_root(hash_all(self.state))
 
 
 def measure_steps(
@@ -64,6 +69,7 @@ def measure_steps(
     is_tiny: bool,
     with_best: bool = False,
     precision: str = "fp32",
+    backend: str = DEFAULT,
 ) -> Iterator[Row]:
     """Yield a row for each model, some of `MODELS`, and number of threads.
 
@@ -75,16 +81,17 @@ def measure_steps(
         with_best: whether stock torch at its best is measured too, all with an allocator that keeps
             its memory.
         precision: that of both sides: fp32, or bf16, which is autocast's.
+        backend: what computes our side; stock torch's is the processor.
     """
     if with_best:
         keep_memory()
     for model in models:
         peaks = {
-            side: measure_peak(model, side, max(threads), precision, is_tiny=is_tiny)
+            side: measure_peak(model, side, max(threads), precision, backend, is_tiny=is_tiny)
             for side in SIDES
         }
         recipe = make_recipe(model, precision, is_tiny=is_tiny)
-        ours = OurTraining(recipe, _BATCHES)
+        ours = OurTraining(recipe, _BATCHES, backend)
         ways = {STOCK: Stock()} | (list_best(recipe) if with_best else {})
         stocks = {name: _take_turns(recipe, way) for name, way in ways.items()}
         loss = to_arrays(ours.advance())

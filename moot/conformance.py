@@ -125,7 +125,7 @@ def _find_end(task: Task, liar: Run, honest: Run, progress: Progress) -> Finding
     check = "it loses a dispute with an honest run"
     others = [run(task, liar.behaviour.accomplice)] if liar.behaviour.accomplice else []
     try:
-        played = dispute(task, [liar, honest, *others], leaf=_choose_leaf(task))
+        played = dispute(task, [liar, honest, *others])
         for number, _ in enumerate(played.play(), 1):
             progress("moves", number, number + 1)
     except MootError as error:
@@ -140,10 +140,6 @@ def _find_end(task: Task, liar: Run, honest: Run, progress: Progress) -> Finding
     place += "" if located.operator is None else f", operator {located.operator.name}"
     seen = f"{verdict.winner} wins ({verdict.reason}){place}"
     return Finding(check, is_met, seen)
-
-
-def _choose_leaf(task: Task) -> str:
-    return "scalar" if task.agreed.program.arithmetic.ends_on_chain else "operator"
 
 
 def _hash_inputs(task: Task) -> bytes:

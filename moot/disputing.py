@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from moot.contracts.reasons import LeafMode
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.chain import Chain
 from moot.offchain.court.record import Record
@@ -18,7 +19,7 @@ from moot.offchain.disputes.terms import Stakes
 from moot.offchain.errors import UsageError
 from moot.offchain.providers.lineup import settle
 from moot.offchain.providers.run import Run as Testimony
-from moot.offchain.providers.setting import LEAVES, check_bond, check_leaf
+from moot.offchain.providers.setting import check_bond, choose_leaf
 from moot.offchain.providers.task import Task as Agreed
 from moot.recording import RecordingReferee
 from moot.replay import record_dispute
@@ -205,7 +206,7 @@ def dispute(
     task: Task,
     runs: Sequence[Run],
     *,
-    leaf: str = "scalar",
+    leaf: str | None = None,
     bond_eth: float = 1.0,
     chain: Chain | str = "tester",
     seed: int = 0,
@@ -216,7 +217,7 @@ def dispute(
         task: what was run.
         runs: of this task, two or more, in the order in which they join; the first defends.
         leaf: `scalar` lets the contract compute the last operation, `operator` leaves it to the
-            bounded verifier.
+            bounded verifier; None is the contract where it computes the task's arithmetic.
         bond_eth: what each player locks, in ETH.
         chain: `tester` is a new chain in this process, others are addresses of JSON-RPC nodes; or
             what `moot.connect` returns, with an account for everybody.
@@ -238,12 +239,12 @@ def dispute(
     if any(run.task.agreed is not task.agreed for run in runs):
         raise UsageError("a run is of another task; dispute runs of one and the same Task object")
     arithmetic = task.agreed.program.arithmetic
-    check_leaf(leaf, arithmetic)
+    leaf_mode = choose_leaf(leaf, arithmetic.name)
     bond_wei = round(bond_eth * WEI)
     check_bond(bond_wei)
     referee = open_court(chain, arithmetic.name)
     named = dict(zip(name_players(runs), (run.testimony for run in runs), strict=True))
-    game = seat(task.agreed, named, referee, leaf, bond_wei, seed)
+    game = seat(task.agreed, named, referee, leaf_mode, bond_wei, seed)
     seconds = sum(run.seconds for run in runs)
     return Dispute(game, referee, named, seconds, is_compared=task.is_compared)
 
@@ -267,7 +268,7 @@ def seat(
     task: Agreed,
     runs: Mapping[str, Testimony],
     referee: RecordingReferee,
-    leaf: str,
+    leaf_mode: LeafMode,
     bond_wei: int,
     seed: int,
 ) -> Game:
@@ -292,7 +293,7 @@ def seat(
         client=client,
         players=players,
         stakes=Stakes(bond_wei=bond_wei),
-        leaf_mode=LEAVES[leaf],
+        leaf_mode=leaf_mode,
         verifier=verifier,
         ruler=rule_for,
         seed=seed,

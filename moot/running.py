@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import UsageError
 from moot.offchain.providers.behaviour import Behaviour
@@ -88,7 +89,8 @@ def run(
     seed: int = 0,
     store: Path | str | None = None,
     threads: int | None = None,
-    backend: str | None = None,
+    backend: str = DEFAULT,
+    workers: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
     """Run a task.
@@ -102,6 +104,7 @@ def run(
             takes a temporary one, which goes with the run.
         threads: of the kernels; results do not depend on it.
         backend: what computes, such as `cpu` or `cuda`; results do not depend on it, either.
+        workers: the processes that share each batch out; results do not depend on them.
         progress: is called with the number of steps that are done.
 
     Raises:
@@ -128,8 +131,7 @@ def run(
     folder = Path(store) if store is not None else Path(tempfile.mkdtemp(prefix="moot-"))
     try:
         kept = Store(folder, is_durable=store is not None)
-        options = {} if backend is None else {"backend": backend}
-        testimony = Testimony(agreed, behaviour, kept, threads, **options)
+        testimony = Testimony(agreed, behaviour, kept, threads, backend, workers)
         testimony.compute(progress)
     except BaseException:
         if store is None:

@@ -9,11 +9,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from moot.disputing import Dispute, open_court, seat
-from moot.offchain.backends.cpu.memory import touching
 from moot.offchain.disputes.needs import keep_need, recall_need
+from moot.offchain.native.memory import touching
 from moot.offchain.providers.agreement import make_task, post_logs
 from moot.offchain.providers.lineup import Report, make_runs
-from moot.offchain.providers.setting import Setting, check_setting, describe_example, load
+from moot.offchain.providers.setting import (
+    Setting,
+    check_setting,
+    choose_leaf,
+    describe_example,
+    load,
+)
 
 
 def prepare(
@@ -52,5 +58,6 @@ def prepare(
     run_seconds = time.perf_counter() - started
     if example is not None:
         keep_need(example, task.preparation.replacing.needed_bytes)
-    game = seat(task, runs, referee, setting.leaf, setting.bond_wei, setting.seed)
+    leaf = choose_leaf(setting.leaf, setting.arithmetic)
+    game = seat(task, runs, referee, leaf, setting.bond_wei, setting.seed)
     return Dispute(game, referee, runs, run_seconds, is_compared=not setting.trust_capture)

@@ -15,6 +15,7 @@ import numpy as np
 
 from moot.contracts.model.types import ZERO
 from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.evidence import rule_for
@@ -25,7 +26,7 @@ from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import HONEST
 from moot.offchain.providers.run import Run
-from moot.offchain.providers.setting import Setting
+from moot.offchain.providers.setting import Setting, describe_backends
 from moot.offchain.providers.store import Store as Disk
 from moot.offchain.providers.task import Task
 from moot.sim.agents import Agent, View, Work, check_providers, make_providers
@@ -54,6 +55,7 @@ class Market:
         jobs: how many there are.
         seed: source of all that is drawn.
         stakes: money and clocks of every job.
+        backend: the name of what computes.
     """
 
     venue: Venue
@@ -62,6 +64,7 @@ class Market:
     jobs: int
     seed: int
     stakes: Stakes = STAKES
+    backend: str = DEFAULT
 
     def play(self) -> Iterator[JobResult]:
         """Play the jobs, one after the other.
@@ -144,7 +147,8 @@ class _Booking:
 
     def _run(self, behaviour: Behaviour, name: str) -> Run:
         """Run the task under a behaviour, with the store in a folder of this name."""
-        run = Run(self.task, behaviour, Disk(self.folder / name))
+        disk = Disk(self.folder / name)
+        run = Run(self.task, behaviour, disk, backend=self.market.backend)
         run.compute()
         return run
 
@@ -174,6 +178,7 @@ def open_market(setting: Setting, groups: Sequence[Group], jobs: int) -> Market:
             f"disputes of a market end at a scalar operation, and no contract computes those of "
             f"`{arithmetic.name}`; choose ordered or exact"
         )
+    describe_backends(setting)
     providers = make_providers(groups)
     venue = open_venue(setting.chain, [it.accounts for it in providers], arithmetic)
     task = make_task(setting)
@@ -184,6 +189,7 @@ def open_market(setting: Setting, groups: Sequence[Group], jobs: int) -> Market:
         make_task=lambda number: take_stretch(task, number),
         jobs=jobs,
         seed=setting.seed,
+        backend=setting.backend,
     )
 
 

@@ -15,7 +15,6 @@ from moot.contracts.model.types import Address
 from moot.offchain.arithmetic.base import Arithmetic, Fold
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.backends.cpu.partials import pack_partials
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import Array, compute_state_root
 from moot.offchain.commitments.tree import Digest, Tree
@@ -24,6 +23,7 @@ from moot.offchain.disputes.game import Game
 from moot.offchain.disputes.referee import Referee
 from moot.offchain.disputes.terms import USUAL, Stakes
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.task import Task
 from moot.sim.trees import EvenTensor, EvenTree, read_operands

@@ -109,10 +109,12 @@ def ops(
     "all with an allocator that keeps its memory.",
 )
 @options.precision
+@options.backend
 @_shared
 def step(
     models: tuple[str, ...],
     precision: str,
+    backend: str,
     with_best: bool,  # noqa: FBT001 - click passes it
     threads: list[int],
     repeats: int,
@@ -125,10 +127,19 @@ def step(
     """
     from moot.bench import models as known  # noqa: PLC0415 - imports torch
     from moot.bench.steps import measure_steps  # noqa: PLC0415 - likewise
+    from moot.offchain.arithmetic.ordered import ORDERED  # noqa: PLC0415 - likewise
+    from moot.offchain.backends.table import describe_backend  # noqa: PLC0415 - likewise
 
     chosen = _choose("model", models, known.MODELS)
+    options.announce(describe_backend(backend, ORDERED))
     rows = measure_steps(
-        chosen, threads, repeats, is_tiny=tiny, with_best=with_best, precision=precision
+        chosen,
+        threads,
+        repeats,
+        is_tiny=tiny,
+        with_best=with_best,
+        precision=precision,
+        backend=backend,
     )
     _show_rows(rows, as_json=as_json)
 
@@ -275,12 +286,14 @@ def store_(
     show_default=True,
     help="Steps between two checkpoints.",
 )
+@options.backend
 @_shared
 def dispute(
     programs: tuple[str, ...],
     size: str,
     steps: int,
     checkpoint_every: int,
+    backend: str,
     threads: list[int],
     repeats: int,
     tiny: bool,  # noqa: FBT001 - click passes it
@@ -292,13 +305,16 @@ def dispute(
     two checkpoints, the trace of a step, and the answers about an operator, in steps.
     """
     from moot.bench import dispute as measured  # noqa: PLC0415 - imports torch
+    from moot.offchain.arithmetic.ordered import ORDERED  # noqa: PLC0415 - likewise
+    from moot.offchain.backends.table import describe_backend  # noqa: PLC0415 - likewise
 
     chosen = _choose("program", programs, measured.PROGRAMS)
+    options.announce(describe_backend(backend, ORDERED))
     rows = []
     with options.progress(quiet=as_json) as report:
         report("dispute", 0, len(chosen) * len(threads))
         for row in measured.measure_disputes(
-            chosen, "tiny" if tiny else size, steps, checkpoint_every, threads, repeats
+            chosen, "tiny" if tiny else size, steps, checkpoint_every, threads, repeats, backend
         ):
             rows.append(row)
             report("dispute", len(rows), len(chosen) * len(threads))

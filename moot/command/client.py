@@ -42,12 +42,7 @@ def client() -> None:
 @options.length(16, 4)
 @options.dataset
 @options.seed
-@click.option(
-    "--leaf",
-    default="scalar",
-    show_default=True,
-    help="scalar: the contract decides disputes; operator: the account of --verifier does.",
-)
+@options.leaf
 @click.option("--reward", type=float, default=0.1, show_default=True, help="In ETH.")
 @click.option("--bond", type=float, default=1.0, show_default=True, help="In ETH.")
 @_blocks("commit", 32, "Time to run and to commit.")
@@ -73,11 +68,9 @@ def post(
     from moot.offchain.disputes.terms import Stakes  # noqa: PLC0415 - likewise
     from moot.offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
     from moot.offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
-    from moot.offchain.providers.setting import LEAVES  # noqa: PLC0415 - imports numpy
+    from moot.offchain.providers.setting import choose_leaf  # noqa: PLC0415 - imports numpy
 
     leaf = given.pop("leaf")
-    if leaf not in LEAVES:
-        raise UsageError.unknown("leaf", leaf, LEAVES, "leaves")
     chosen = {name: given.pop(name) for name in (*_CAPTURED, "checkpoint_every")}
     if folder is not None:
         _refuse_given(folder)
@@ -89,12 +82,13 @@ def post(
     )
     with party(config, given, as_json=as_json) as (settings, tell):
         settings.require("store")
+        leaf_mode = choose_leaf(leaf, settings.arithmetic)
         with opened_desk(settings, tell) as desk:
             if folder is None:
                 task = _capture(settings.arithmetic, chosen, choice)
             else:
                 task = parties.read_task(folder, chosen["checkpoint_every"])
-            parties.post(desk, task, stakes, LEAVES[leaf])
+            parties.post(desk, task, stakes, leaf_mode)
 
 
 _CAPTURED = (

@@ -43,12 +43,7 @@ def _describe_cheats() -> str:
     "settings; what is left out is drawn from the seed.",
 )
 @options.arithmetic
-@click.option(
-    "--leaf",
-    default="scalar",
-    show_default=True,
-    help="scalar (the contract computes one operation) or operator (the bounded verifier does).",
-)
+@options.leaf
 @click.option(
     "--bond", type=float, default=1.0, show_default=True, help="Each provider's bond, in ETH."
 )
@@ -65,6 +60,11 @@ def _describe_cheats() -> str:
     "`moot court` shows.",
 )
 @options.chain
+@options.backend
+@click.option(
+    "--cheat-backend", help="What computes for who cheats  [default: what computes for all]."
+)
+@options.workers
 @options.seed
 @options.as_json
 def dispute(
@@ -74,11 +74,14 @@ def dispute(
     checkpoint_every: int | None,
     cheat: str,
     arithmetic: str,
-    leaf: str,
+    leaf: str | None,
     bond: float,
     store: Path | None,
     replay: Path | None,
     chain: str,
+    backend: str,
+    cheat_backend: str | None,
+    workers: int,
     seed: int,
     data: Path | None,
     precision: str,
@@ -92,7 +95,10 @@ def dispute(
     that were found, every transaction with its gas, and who was paid. Exits with 0 when the honest
     claim won, 3 when it did not.
     """
-    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - likewise
+    from moot.offchain.providers.setting import (  # noqa: PLC0415 - likewise
+        Setting,
+        describe_backends,
+    )
     from moot.session import prepare  # noqa: PLC0415 - likewise
 
     _check_replay(replay)
@@ -106,6 +112,9 @@ def dispute(
         arithmetic=arithmetic,
         leaf=leaf,
         chain=chain,
+        backend=backend,
+        cheat_backend=cheat_backend,
+        workers=workers,
         seed=seed,
         data=data,
         precision=precision,
@@ -113,11 +122,12 @@ def dispute(
         trust_capture=trust_capture,
         bond_wei=options.to_wei(bond, "--bond"),
     )
+    options.announce(describe_backends(setting))
     with options.stores(store) as directory, options.progress(quiet=as_json) as report:
         played = prepare(setting, directory, report, is_durable=store is not None)
         for number, _ in enumerate(played.play(), 1):
             report("moves", number, number + 1)
-        result = played.to_dict()
+        result = played.to_dict() | _describe_shared(played)
         if replay is not None:
             _write_replay(played, replay)
     if as_json:
@@ -125,6 +135,12 @@ def dispute(
     else:
         _show(result)
     return 0 if played.verdict.honest_won else HONEST_LOST
+
+
+def _describe_shared(played: "Dispute") -> dict[str, Any]:
+    """Return what it has cost to share runs out among workers, if any were."""
+    shared = {name: str(it.shared) for name, it in played.runs.items() if it.shared is not None}
+    return {"shared": shared} if shared else {}
 
 
 def _check_replay(path: Path | None) -> None:
@@ -168,6 +184,8 @@ def _show(result: dict[str, Any]) -> None:
         f"took:  {seconds['run']:.1f} s running, {seconds['trace']:.1f} s making traces, "
         f"{seconds['chain']:.1f} s on the chain"
     )
+    for name, cost in result.get("shared", {}).items():
+        console.print(f"       {name}: {cost}")
     console.print(_make_transactions_table(result["transactions"]))
     table = Table("stage", "gas", title="gas by stage")
     table.columns[1].justify = "right"

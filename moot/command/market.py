@@ -63,6 +63,7 @@ WEI_DIGITS = 18
 @options.length(STEPS, CHECKPOINT_EVERY)
 @options.arithmetic
 @options.chain
+@options.backend
 @options.seed
 @click.option(
     "-o",
@@ -90,6 +91,7 @@ def market(
     checkpoint_every: int | None,
     arithmetic: str,
     chain: str,
+    backend: str,
     seed: int,
     output: Path | None,
     as_json: bool,  # noqa: FBT001 - likewise
@@ -114,7 +116,10 @@ def market(
     paid on a chain. Prints what became of each strategy, and what each call costs. The same
     options give the same results, byte for byte.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - imports numpy
+    from moot.offchain.providers.setting import (  # noqa: PLC0415 - imports numpy
+        Setting,
+        describe_backends,
+    )
     from moot.sim.files import Folder  # noqa: PLC0415 - likewise
     from moot.sim.market import open_market  # noqa: PLC0415 - likewise
     from moot.sim.mix import parse_mix  # noqa: PLC0415 - likewise
@@ -133,6 +138,7 @@ def market(
         checkpoint_every=options.choose_interval(checkpoint_every, CHECKPOINT_EVERY, steps),
         arithmetic=arithmetic,
         chain=chain,
+        backend=backend,
         seed=seed,
         data=data,
         precision=precision,
@@ -143,6 +149,7 @@ def market(
     check_jobs(jobs)
     with closing(Folder(output)) if output else nullcontext() as folder:
         opened = open_market(setting, groups, jobs)
+        options.announce(describe_backends(setting))
         results = play(opened, folder, quiet=as_json)
         summary = summarise_market(opened.agents, results)
         if folder:

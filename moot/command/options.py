@@ -32,6 +32,9 @@ SIZE_HELP = f"{', '.join(SIZES)}: of an example."
 PLAIN_WIDTH = 110
 """Columns of output that goes to a file or a pipe."""
 
+COMPUTING = "computing on "
+"""The beginning of the line that says what computes."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -59,6 +62,27 @@ trust_capture = click.option(
     is_flag=True,
     help="Take the program as it was captured: do not compare its first steps with eager torch.",
 )
+
+
+backend = click.option(
+    "--backend",
+    default="cpu",
+    show_default=True,
+    help="What computes: cpu, cuda (an NVIDIA device), or cuda-emulator (a device's kernels on the "
+    "processor, slowly). Results do not depend on it.",
+)
+workers = click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Processes among which the batches of honest runs are shared out.",
+)
+
+
+def announce(computer: str) -> None:
+    """Say on stderr what computes, before it does."""
+    click.echo(f"{COMPUTING}{computer}", err=True)
 
 
 def program(default: str, size: str) -> Callable[[Command], Command]:
@@ -177,6 +201,12 @@ def read_rows(path: Path) -> list[int]:
         raise UsageError(f"{wrong[:40]!r} in {path} is no row's number; they begin with 0")
     return [*map(int, words)]
 
+
+leaf = click.option(
+    "--leaf",
+    help="Who decides: scalar (the contract computes one operation) or operator (the bounded "
+    "verifier does)  [default: scalar, or operator where no contract computes the arithmetic].",
+)
 
 arithmetic = click.option(
     "--arithmetic",

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from moot.command.ending import until_terminated
-from moot.command.options import Command
+from moot.command.options import Command, announce
 from moot.offchain.parties.events import Lines
 from moot.offchain.parties.settings import PREFIX, Settings, describe_keys, list_keys, read_settings
 
@@ -45,7 +45,12 @@ def party(
     *,
     as_json: bool,
 ) -> Iterator[tuple[Settings, Lines]]:
-    """Read the settings of a party, which ends cleanly on SIGTERM."""
+    """Read the settings of a party, which ends cleanly on SIGTERM, and say what computes."""
     settings = read_settings(config, given)
+    if "backend" in given:
+        from moot.offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - imports numpy
+        from moot.offchain.backends.table import describe_backend  # noqa: PLC0415 - likewise
+
+        announce(describe_backend(settings.backend, find_arithmetic(settings.arithmetic)))
     with until_terminated():
         yield settings, Lines(as_json=as_json)

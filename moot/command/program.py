@@ -31,6 +31,7 @@ def program() -> None:
 @click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
 @click.option("--operators", is_flag=True, help="List every operator.")
 @options.arithmetic
+@options.backend
 @options.trust_capture
 @options.seed
 @options.as_json
@@ -42,13 +43,17 @@ def show(
     data: Path | None,
     operators: bool,  # noqa: FBT001 - likewise
     arithmetic: str,
+    backend: str,
     trust_capture: bool,  # noqa: FBT001 - likewise
     seed: int,
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
     """Capture a program and show it."""
     from moot.offchain.providers.agreement import make_task  # noqa: PLC0415 - imports torch
-    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - imports torch
+    from moot.offchain.providers.setting import (  # noqa: PLC0415 - imports torch
+        Setting,
+        describe_backends,
+    )
 
     setting = Setting(
         program=name,
@@ -61,7 +66,9 @@ def show(
         inference=inference,
         trust_capture=trust_capture,
         arithmetic=arithmetic,
+        backend=backend,
     )
+    options.announce(describe_backends(setting))
     task = make_task(setting)
     header = task.commitment.header
     nodes = task.program.nodes
@@ -125,6 +132,7 @@ def show(
 @click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
 @options.dataset
 @options.arithmetic
+@options.backend
 @options.trust_capture
 @options.seed
 def publish(
@@ -136,6 +144,7 @@ def publish(
     steps: int,
     data: Path | None,
     arithmetic: str,
+    backend: str,
     trust_capture: bool,  # noqa: FBT001 - likewise
     seed: int,
     **given: Any,
@@ -143,7 +152,10 @@ def publish(
     """Capture a program and write its files."""
     from moot.offchain.providers.agreement import make_task  # noqa: PLC0415 - imports torch
     from moot.offchain.providers.publication import put_task  # noqa: PLC0415 - imports numpy
-    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - imports torch
+    from moot.offchain.providers.setting import (  # noqa: PLC0415 - imports torch
+        Setting,
+        describe_backends,
+    )
 
     setting = Setting(
         program=name,
@@ -156,8 +168,10 @@ def publish(
         inference=inference,
         trust_capture=trust_capture,
         arithmetic=arithmetic,
+        backend=backend,
     )
     choice = options.choose_dataset(given)
+    options.announce(describe_backends(setting))
     with options.opened_store(store) as opened:
         put_task(opened, make_task(setting, choice))
 

@@ -27,15 +27,15 @@ def provider() -> None:
 @click.option("--chain", required=True, help="The URL of a JSON-RPC node.")
 @click.option("--referee", required=True, help="The address of the referee contract.")
 @options.length(16, 4)
-@click.option("--leaf", default="scalar", show_default=True, help="scalar or operator.")
-@setting_options("verifier", *CONDITIONS)
+@options.leaf
+@setting_options("verifier", "backend", *CONDITIONS)
 @options.as_json
 def check(
     job: int,
     published: str,
     chain: str,
     referee: str,
-    leaf: str,
+    leaf: str | None,
     steps: int,
     checkpoint_every: int | None,
     config: Path | None,
@@ -64,23 +64,21 @@ def check(
         has_problem,
     )
     from moot.offchain.disputes.job_check import agree_on, check_job  # noqa: PLC0415 - likewise
-    from moot.offchain.errors import UsageError  # noqa: PLC0415 - likewise
     from moot.offchain.parties.computing import make_conditions  # noqa: PLC0415 - likewise
     from moot.offchain.parties.workshop import Checks  # noqa: PLC0415 - likewise
     from moot.offchain.providers.publication import get_program, get_task  # noqa: PLC0415 - numpy
-    from moot.offchain.providers.setting import LEAVES  # noqa: PLC0415 - likewise
+    from moot.offchain.providers.setting import choose_leaf  # noqa: PLC0415 - likewise
 
-    if leaf not in LEAVES:
-        raise UsageError.unknown("leaf", leaf, LEAVES)
     steps = options.check_steps(steps, inference=False)
     every = options.choose_interval(checkpoint_every, 4, steps)
     settings = read_settings(config, given)
+    leaf_mode = choose_leaf(leaf, settings.arithmetic)
     with connect(chain) as opened, options.opened_store(published) as store:
         address = options.parse_address(referee, "--referee")
         contract = bind_referee(opened, address)
         found = ChainReferee(opened, contract, 0).job(job)
         conditions = make_conditions(settings, found.terms, Checks.ALL)
-        conditions = replace(conditions, leaf_mode=LEAVES[leaf])
+        conditions = replace(conditions, leaf_mode=leaf_mode)
         findings = [*check_length(found, steps, every), *check_terms(found, conditions)]
         findings += check_size(found.terms, conditions)
         if not has_problem(findings):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,7 @@ from rich.table import Table
 
 from moot.command import options
 from moot.offchain.errors import UsageError
-from moot.offchain.replication.profiles import PROFILES, find_profile, list_offered
+from moot.offchain.replication.profiles import ALL_PROFILES, find_profile, list_offered
 
 if TYPE_CHECKING:
     from moot.offchain.replication.compare import Summary
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _describe_profiles() -> str:
-    return options.list_choices("Profiles:", {row.name: row.like for row in PROFILES.values()})
+    return options.list_choices("Profiles:", {row.name: row.like for row in ALL_PROFILES.values()})
 
 
 @click.command(
@@ -37,6 +38,7 @@ def _describe_profiles() -> str:
     show_default=True,
     help="How `logged` logs: proven (a bound of the error decides) or published.",
 )
+@options.precision
 @options.seed
 @options.as_json
 def replicate(
@@ -47,6 +49,7 @@ def replicate(
     auditor: str | None,
     arithmetic: str,
     method: str,
+    precision: str,
     seed: int,
     as_json: bool,  # noqa: FBT001 - click passes it
 ) -> None:
@@ -57,22 +60,25 @@ def replicate(
     trainer, or of the auditor, over one of stock torch in binary64 or in binary32.
     """
     from moot.offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - only when it runs
+    from moot.offchain.backends.table import describe_backend  # noqa: PLC0415 - likewise
     from moot.offchain.replication.compare import Setting, compare, summarize  # noqa: PLC0415 - imports torch
     from moot.offchain.replication.replicate import METHODS, replicate  # noqa: PLC0415 - likewise
 
     first = find_profile(trainer)
     second = find_profile(auditor or _choose_other(trainer))
-    find_arithmetic(arithmetic)
+    found = find_arithmetic(arithmetic)
     if method not in METHODS:
         raise UsageError.unknown("method", method, METHODS)
-    setting = Setting(program, size, steps, seed)
+    for profile in (first, second):
+        describe_backend(profile.backend, found)  # refuses what it does not compute
+    setting = Setting(program, size, steps, seed, precision=precision)
     with options.progress(quiet=as_json) as report:
         done = []
         for step in compare(setting, first, second):
             done.append(step)
             report("without", len(done), steps)
         stock = summarize(done)
-        chosen = Setting(program, size, steps, seed, arithmetic)
+        chosen = replace(setting, arithmetic=arithmetic)
         outcome = replicate(
             chosen, first, second, method, lambda count: report(f"with {arithmetic}", count, steps)
         )
@@ -83,6 +89,7 @@ def replicate(
         "trainer": first.name,
         "auditor": second.name,
         "arithmetic": arithmetic,
+        "precision": precision,
         "method": method if arithmetic == "logged" else None,
     }
     result = asked | _make_object(stock, outcome)

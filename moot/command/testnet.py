@@ -45,13 +45,8 @@ def testnet() -> None:
     "mlp, if there are providers, and the net stays]",
 )
 @click.option("--watcher", is_flag=True, help="Start a watcher, too, which may bond a claim.")
-@click.option(
-    "--leaf",
-    type=click.Choice(["scalar", "operator"]),
-    default="scalar",
-    show_default=True,
-    help="Who decides: the contract, or a verifier, which is started, too.",
-)
+@options.leaf
+@options.arithmetic
 @click.option("--steps", default=4, show_default=True, help="Steps of the job.")
 @click.option(
     "--folder", type=click.Path(path_type=Path, file_okay=False), help="Where to keep it."
@@ -63,7 +58,8 @@ def up(
     cheat: str,
     job: str | None,
     watcher: bool,  # noqa: FBT001 - click passes it
-    leaf: str,
+    leaf: str | None,
+    arithmetic: str,
     steps: int,
     folder: Path | None,
     block_seconds: float,
@@ -71,22 +67,25 @@ def up(
 ) -> int:
     """Start a court on loopback, every party a process of its own, and a page that shows it.
 
-    A client posts a job, sees it to its end, and fetches and verifies its result. Then the net
-    stays until Control-C or SIGTERM, unless --job was given. Without --folder nothing is kept.
+    A client posts a job, sees it to its end, and fetches and verifies its result. Where a verifier
+    decides, it is started, too. Then the net stays until Control-C or SIGTERM, unless --job was
+    given. Without --folder nothing is kept.
     """
+    from moot.contracts.reasons import LeafMode  # noqa: PLC0415 - likewise
     from moot.offchain.chain.accounts.journal import FOLDER_VARIABLE  # noqa: PLC0415 - imports the chain
     from moot.offchain.parties.testnet import Testnet  # noqa: PLC0415 - likewise
     from moot.offchain.providers.cheats.reading import parse_cheat  # noqa: PLC0415 - imports numpy
+    from moot.offchain.providers.setting import choose_leaf  # noqa: PLC0415 - likewise
 
-    status = 0
+    status, is_ruled = 0, choose_leaf(leaf, arithmetic) is LeafMode.OPERATOR
     if cheat:
         parse_cheat(cheat)
     with party(None, {}, as_json=as_json) as (_, tell), ExitStack() as kept:
         if folder is None:
             folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="moot-testnet-")))
             os.environ.setdefault(FOLDER_VARIABLE, str(folder / "accounts"))
-        net = kept.enter_context(Testnet(folder.resolve(), MOOT, tell, block_seconds))
-        if leaf == "operator":
+        net = kept.enter_context(Testnet(folder.resolve(), MOOT, tell, block_seconds, arithmetic))
+        if is_ruled:
             net.name_verifier()
         for number in range(providers):
             own = cheat if number == 0 else ""
@@ -94,13 +93,14 @@ def up(
         if watcher:
             net.add_party("watcher", ("watch",))
         urls = net.await_results(providers + int(watcher), START_S)
-        if leaf == "operator":
+        if is_ruled:
             net.add_verifier(urls)
             net.await_results(1, START_S)
         page = net.show_court()
         tell("court", f"{page} shows the court", url=page)
         if job or providers:
-            about = ("--program", job or DEFAULT_JOB, "--steps", str(steps), "--leaf", leaf)
+            about = ("--program", job or DEFAULT_JOB, "--steps", str(steps))
+            about += ("--leaf", "operator" if is_ruled else "scalar")
             status = _play(net, tell, about, urls)
         if job is None and not status:
             client = net.folder / "client.toml"

@@ -17,7 +17,7 @@ def verifier() -> None:
 @verifier.command(short_help="Rule on all matches that name this account.")
 @setting_options(
     *("chain", "referee", "arithmetic", "key", "password_from", "max_fee_gwei", "confirmations"),
-    *("store", "results", "folder", "host", "port", "block_seconds"),
+    *("store", "results", "folder", "host", "port", "block_seconds", "backend"),
 )
 @json_lines
 def run(config: Path | None, as_json: bool, **given: Any) -> None:  # noqa: FBT001 - click passes it

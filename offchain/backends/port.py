@@ -39,6 +39,7 @@ class Plan(Protocol):
         """
 
 
+@runtime_checkable
 class JournaledPlan(Plan, Protocol):
     """A plan whose result a log of roundings may turn."""
 
@@ -65,6 +66,9 @@ class Backend(Protocol):
     @property
     def arithmetics(self) -> Collection[str]:
         """The names of the arithmetics that it computes."""
+
+    def describe(self) -> str:
+        """Return what computes, in a few words for people."""
 
     def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
         """Return the plan of a legal operator by itself.
@@ -168,6 +172,42 @@ class SequencingBackend(Protocol):
             slots: if given, what the tensors that are given have to be: arrays of a program's
                 state and batch, as a caller has them, which nobody has brought in. A backend with a
                 memory of its own is not asked for that.
+        """
+
+
+@runtime_checkable
+class FoldingBackend(Protocol):
+    """What a backend may do besides: show how elements of folds come about, from arrays.
+
+    A provider asks for that in a dispute about a fold, and workers that share one out. A backend
+    that can't leaves it to the default one.
+    """
+
+    def list_partials(
+        self, node: Node, arithmetic: Arithmetic, element: int, operands: Sequence[Array | None]
+    ) -> Array:
+        """Return the accumulators of one element of a fold, the initial one first.
+
+        Args:
+            node: a contract, reduce or scatter node.
+            arithmetic: what its accumulators are.
+            element: index of the output element.
+            operands: the tensors of the node's operands; those of constants are not read.
+
+        Returns:
+            fold_length + 1 elements.
+        """
+
+    def add_terms(self, node: Node, operands: Sequence[Array | None]) -> NDArray[np.int64]:
+        """Return the exact sums of a fold's terms, as whole numbers that workers add up."""
+
+    def finish_sums(self, node: Node, init: Array | None, sums: NDArray[np.int64]) -> Array:
+        """Return the output of an exact fold: each sum with its initial value, rounded once.
+
+        Args:
+            node: the whole operator.
+            init: the tensor of its initial values; None for a constant.
+            sums: those of all workers' terms together.
         """
 
 

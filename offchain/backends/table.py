@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from moot.offchain.arithmetic.base import Arithmetic
-from moot.offchain.backends.port import Backend
+from moot.offchain.backends.port import Backend, FoldingBackend
 from moot.offchain.errors import UsageError
 
 DEFAULT = "cpu"
+"""The backend that every machine has, and that computes every arithmetic."""
 
 
 def _make_cpu() -> Backend:
@@ -35,6 +36,9 @@ _BACKENDS: Mapping[str, Callable[[], Backend]] = {
     "cuda-emulator": _make_emulator,
 }
 
+BACKENDS = tuple(_BACKENDS)
+"""The names of all backends."""
+
 
 def get_backend(name: str, arithmetic: Arithmetic) -> Backend:
     """Return a backend that computes an arithmetic.
@@ -49,7 +53,19 @@ def get_backend(name: str, arithmetic: Arithmetic) -> Backend:
     if arithmetic.name not in backend.arithmetics:
         known = ", ".join(sorted(backend.arithmetics))
         raise UsageError(
-            f"the backend {name} does not compute {arithmetic.name}, but {known}; "
-            "choose another backend or another arithmetic"
+            f"the backend {name} does not compute {arithmetic.name}, but {known}; choose one of "
+            f"these, or the backend {DEFAULT}"
         )
     return backend
+
+
+def describe_backend(name: str, arithmetic: Arithmetic) -> str:
+    """Return what computes an arithmetic, in a few words for people; errors as `get_backend`."""
+    return f"{name} ({get_backend(name, arithmetic).describe()})"
+
+
+def get_folding(backend: Backend, arithmetic: Arithmetic) -> FoldingBackend:
+    """Return what shows how folds come about that a backend computes: itself, or the default."""
+    found = backend if isinstance(backend, FoldingBackend) else get_backend(DEFAULT, arithmetic)
+    assert isinstance(found, FoldingBackend)
+    return found

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from moot.contracts.model.types import NOBODY, Address, Job, Terms
 from moot.contracts.reasons import LeafMode, Status
+from moot.offchain.backends.table import DEFAULT
 from moot.offchain.disputes.crowds import SIDE_MOVES
 from moot.offchain.programs.cost import compute_least_memory, count_bytes
 from moot.offchain.programs.graph import Program
@@ -48,6 +49,7 @@ class Conditions:
         confirmations: so many blocks may be replaced by others at the end of the chain.
         block_seconds: the time between blocks.
         joins_late: whether the job is joined once others have claimed.
+        backend: the name of what computes it.
     """
 
     leaf_mode: LeafMode = LeafMode.SCALAR
@@ -68,6 +70,7 @@ class Conditions:
     confirmations: int = 8
     block_seconds: float = 12.0
     joins_late: bool = False
+    backend: str = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from moot.contracts.reasons import Outcome
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.backends.table import DEFAULT as DEFAULT_BACKEND
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import Array, commit_tensor, compute_tensor_root, hash_tensor
@@ -268,6 +269,7 @@ def judge(
     claim: Digest,
     outputs: tuple[Digest, Digest],
     bound: Bound = DEFAULT,
+    backend: str = DEFAULT_BACKEND,
 ) -> Outcome:
     """Return the side whose output is the one that the bounded verifier computes, if any.
 
@@ -279,6 +281,7 @@ def judge(
         claim: the top of the history of the side whose trees are used.
         outputs: the tensor roots that the two sides claim.
         bound: the most that it may cost.
+        backend: what computes it.
 
     Raises:
         UnprovenEvidence: something that was handed over is not what was agreed.
@@ -294,12 +297,17 @@ def judge(
         claimed_root=outputs[evidence.side],
         entries=proven.entries,
     )
-    right = rule(question, bound).root
+    right = rule(question, bound, backend).root
     sides = (Outcome(side) for side, output in enumerate(outputs) if output == right)
     return next(sides, Outcome.NEITHER)
 
 
-def rule_by(terms: Terms, board: Board, shown: Iterable[tuple[Testimony, int, Digest]]) -> Outcome:
+def rule_by(
+    terms: Terms,
+    board: Board,
+    shown: Iterable[tuple[Testimony, int, Digest]],
+    backend: str = DEFAULT_BACKEND,
+) -> Outcome:
     """Rule on a match from the first evidence that is proven, whoever brings it.
 
     All that is proven leads to one ruling. Neither wins where nothing is: two members that agree
@@ -310,6 +318,7 @@ def rule_by(terms: Terms, board: Board, shown: Iterable[tuple[Testimony, int, Di
         board: the match.
         shown: runs, each with the side against whose trees it is to be proven, and that side's
             claim.
+        backend: what computes the operator.
 
     Raises:
         VerifierError: what was shown is proven, and the verifier could not recompute it.
@@ -318,7 +327,8 @@ def rule_by(terms: Terms, board: Board, shown: Iterable[tuple[Testimony, int, Di
     for run, side, claim in shown:
         evidence, operands = collect(run, place, side)
         try:
-            return judge(evidence, operands, terms, place, claim, board.position.nodes)
+            outputs = board.position.nodes
+            return judge(evidence, operands, terms, place, claim, outputs, backend=backend)
         except UnprovenEvidence:
             continue
     return Outcome.NEITHER

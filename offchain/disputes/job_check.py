@@ -168,7 +168,8 @@ def _try(chain: Chain, job: Job, agreed: Agreement, task: Task) -> Iterator[Find
     with tempfile.TemporaryDirectory(prefix="moot-") as folder:
         steps = min(agreed.steps, agreed.checkpoint_every, TRIAL_STEPS)
         trial = replace(_make_task(task.program, agreed, steps), logs=task.logs)
-        run = Run(trial, Behaviour(), Store(Path(folder), is_durable=False))
+        store = Store(Path(folder), is_durable=False)
+        run = Run(trial, Behaviour(), store, backend=agreed.backend)
         yield (drawn := check_drawn_steps(run))
         if drawn.problem:
             return

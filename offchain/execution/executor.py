@@ -56,6 +56,11 @@ class Executor:
         self.program = program.program
         self._threads = threads
 
+    @property
+    def backend(self) -> Backend:
+        """What computes."""
+        return self._prepared.backend
+
     def run(
         self,
         state: Sequence[Array],

@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 
 from moot.offchain.backends.port import Backend, ResidentBackend, Tensor
-from moot.offchain.commitments.tensors import NUMPY_TYPES, Array, TensorCommitment, encode_header
+from moot.offchain.commitments.tensors import (
+    NUMPY_TYPES,
+    Array,
+    TensorCommitment,
+    compute_tensor_root,
+    encode_header,
+)
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import DeviceError
 from moot.offchain.programs.graph import Slot
@@ -76,3 +82,8 @@ class Resident:
 def fetch_all(state: Sequence[Any]) -> list[Array]:
     """Return a state as arrays."""
     return [x.fetch() if isinstance(x, Resident) else x for x in state]
+
+
+def hash_all(state: Sequence[Any]) -> list[Digest]:
+    """Return the roots of a state's tensors, each hashed where it is."""
+    return [x.root if isinstance(x, Resident) else compute_tensor_root(x) for x in state]

@@ -1,5 +1,8 @@
 """The ways in which workers exchange arrays, by `torch.distributed`'s names."""
 
+import time
+from collections.abc import Callable
+
 import torch
 from torch import distributed
 
@@ -40,23 +43,32 @@ class Group:
     Args:
         exchange: the way of exchange.
         rank: the worker's number, and that of its device.
+
+    Attributes:
+        seconds: the time that exchanges have taken, with what this worker waited for others.
+        bytes: what was exchanged, each array counted once.
     """
 
     def __init__(self, exchange: str, rank: int) -> None:
+        self.seconds, self.bytes = 0.0, 0
         self._device = torch.device("cuda", rank) if exchange == NCCL else torch.device("cpu")
 
     def add_up(self, array: Array) -> None:
         """Replace an array of integers by the sum of all workers' arrays."""
-        if array.size:
-            here = torch.from_numpy(array)
-            there = here.to(self._device)
-            distributed.all_reduce(there)
-            here.copy_(there)
+        self._exchange(array, distributed.all_reduce)
 
     def hand_out(self, array: Array, owner: int) -> None:
         """Replace an array of bytes by that of one worker."""
-        if array.size:
-            here = torch.from_numpy(array)
-            there = here.to(self._device)
-            distributed.broadcast(there, owner)
-            here.copy_(there)
+        self._exchange(array, lambda there: distributed.broadcast(there, owner))
+
+    def _exchange(self, array: Array, act: Callable[[torch.Tensor], object]) -> None:
+        """Exchange an array in place, and count what that costs."""
+        if not array.size:
+            return
+        started = time.perf_counter()
+        here = torch.from_numpy(array)
+        there = here.to(self._device)
+        act(there)
+        here.copy_(there)
+        self.seconds += time.perf_counter() - started
+        self.bytes += array.nbytes

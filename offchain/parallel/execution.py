@@ -1,16 +1,15 @@
 """The execution of one worker's part of a program's steps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
 from moot.offchain.arithmetic.environment import require_standard, standard_environment
-from moot.offchain.backends.cpu.engines import get_engine
 from moot.offchain.backends.port import Plan
+from moot.offchain.backends.table import DEFAULT, get_backend, get_folding
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
-from moot.offchain.parallel.partial_sums import COLUMNS, add_terms, finish
 from moot.offchain.parallel.partition import (
     Part,
     Partition,
@@ -45,24 +44,35 @@ class ParallelExecutor:
         shares: how its operators are shared out.
         rank: the worker's number.
         exchange: the way to the other workers.
+        backend: the name of what computes.
+        tell: is given what this worker computes of each operator, in order.
 
     Raises:
         ProgramError: the program is malformed.
     """
 
     @standard_environment()
-    def __init__(self, program: Program, shares: Partition, rank: int, exchange: Exchange) -> None:
+    def __init__(
+        self,
+        program: Program,
+        shares: Partition,
+        rank: int,
+        exchange: Exchange,
+        backend: str = DEFAULT,
+        tell: Callable[[Array | None], None] | None = None,
+    ) -> None:
         check_program(program)
         self._program = program
         self._shares = shares
         self._rank = rank
-        self._exchange = exchange
+        self._exchange, self._tell = exchange, tell
         self._cut = [
             self._cut_node(*pair) for pair in zip(program.nodes, shares.parts, strict=True)
         ]
-        plan = get_engine(program.arithmetic).plan
+        self._backend = get_backend(backend, program.arithmetic)
+        self._folding = get_folding(self._backend, program.arithmetic)
         self._plans: list[Plan | None] = [
-            None if part.share is Share.FOLD else plan(node)
+            None if part.share is Share.FOLD else self._backend.plan(node, program.arithmetic)
             for node, part in zip(self._cut, shares.parts, strict=True)
         ]
         self._dead = _list_dead(program)
@@ -112,32 +122,46 @@ class ParallelExecutor:
         return {(Origin.BATCH, number): tensor for number, tensor in enumerate(full)}
 
     def _compute(self, index: int, tensors: dict[Place, Array], step: int) -> Array:
-        node, part, own = self._program.nodes[index], self._shares.parts[index], self._cut[index]
+        """Return an operator's output, of which others' samples are zero; sums are whole."""
+        own = self.compute_part(index, tensors, step)
+        if self._tell is not None:
+            self._tell(own)
+        node, part = self._program.nodes[index], self._shares.parts[index]
+        if part.share is Share.FOLD:
+            assert own is not None
+            self._exchange.add_up(own)
+            init = tensors.get(get_place(node.operands[0]))
+            return self._folding.finish_sums(node, init, own)
+        if part.inner is None and own is not None:
+            return own
+        full = np.zeros(node.shape, NUMPY_TYPES[node.dtype])
+        if part.inner is not None and own is not None:
+            first, stop = self._shares.cuts[self._rank : self._rank + 2]
+            samples = full.reshape(-1, self._shares.cuts[-1], part.inner)[:, first:stop]
+            samples[...] = own.reshape(samples.shape)
+        return full
+
+    def compute_part(self, index: int, tensors: Mapping[Place, Array], step: int) -> Array | None:
+        """Return what this worker computes of an operator, by itself: a part, or all of it.
+
+        Args:
+            index: the operator.
+            tensors: what it reads, of which only this worker's samples matter.
+            step: the number of the step.
+
+        Returns:
+            Its samples of the output, its part of each sum, or the output; None if it has no part.
+        """
+        part, own, backend = self._shares.parts[index], self._cut[index], self._backend
         flats = [tensors.get(get_place(operand)) for operand in own.operands]
         plan = self._plans[index]
         if plan is None:
-            return self._add_up(node, own, flats)
-        if part.share is Share.OWNED and part.owner != self._rank:
-            return np.zeros(node.shape, NUMPY_TYPES[node.dtype])
-        if part.inner is None:
-            output: Array = plan.run(flats, step)
-            return output
-        full = np.zeros(node.shape, NUMPY_TYPES[node.dtype])
-        if own.elements:
-            cuts = self._shares.cuts
-            samples = full.reshape(-1, cuts[-1], part.inner)[
-                :, cuts[self._rank] : cuts[self._rank + 1]
-            ]
-            samples[...] = plan.run(flats, step).reshape(samples.shape)
-        return full
-
-    def _add_up(self, node: Node, own: Node, flats: Sequence[Array | None]) -> Array:
-        """Return exact sums whose terms several workers have."""
-        limbs = np.zeros((node.elements, COLUMNS), np.int64)
-        if own.fold_length:
-            limbs = add_terms(own, flats)
-        self._exchange.add_up(limbs)
-        return finish(node, flats[0], limbs)
+            return self._folding.add_terms(own, flats)
+        is_others = part.share is Share.OWNED and part.owner != self._rank
+        if is_others or (part.inner is not None and not own.elements):
+            return None
+        given = [None if flat is None else backend.admit(flat) for flat in flats]
+        return backend.fetch(plan.run(given, step))
 
     def _merge(self, place: Place, tensor: Array) -> None:
         """Make a tensor whole that is shared out, or that one worker owns."""

@@ -20,7 +20,7 @@ from math import prod
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT, is_sum
-from moot.offchain.errors import ParallelError
+from moot.offchain.errors import ParallelError, UsageError
 from moot.offchain.planning.accesses import restrict
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row
 from moot.offchain.programs.rounding.roots import has_slot
@@ -90,10 +90,14 @@ def count_samples(program: Program) -> int:
         ParallelError: they have not one in common, or one of them is the root of a rounding log.
     """
     if has_slot(program):
-        raise ParallelError("workers do not read rounding logs; share out a program without them")
+        raise ParallelError(
+            "workers do not read rounding logs; choose 1 worker, or ordered or exact arithmetic"
+        )
     extents = {slot.shape[0] if slot.shape else 0 for slot in program.batch}
     if len(extents) != 1 or 0 in extents:
-        raise ParallelError("the batch's tensors have no first dimension in common to be shared")
+        raise ParallelError(
+            "the batch's tensors have no first dimension in common to be shared; choose 1 worker"
+        )
     return extents.pop()
 
 
@@ -104,7 +108,9 @@ def count_batches(program: Program, batches: int) -> int:
         ParallelError: the tensors do not belong to so many.
     """
     if has_slot(program):
-        raise ParallelError("workers do not read rounding logs; share out a program without them")
+        raise ParallelError(
+            "workers do not read rounding logs; choose 1 worker, or ordered or exact arithmetic"
+        )
     size, rest = divmod(len(program.batch), batches)
     each = [
         [(slot.dtype, slot.shape) for slot in program.batch[k * size : (k + 1) * size]]
@@ -116,6 +122,22 @@ def count_batches(program: Program, batches: int) -> int:
             "capture a recipe that accumulates so many"
         )
     return batches
+
+
+def split_evenly(program: Program, workers: int) -> tuple[int, ...]:
+    """Return how many samples of a batch each of so many workers gets.
+
+    Raises:
+        UsageError: there are more workers than samples, or none.
+        ParallelError: the batch cannot be shared out.
+    """
+    samples = count_samples(program)
+    if not 1 <= workers <= samples:
+        raise UsageError(
+            f"the batch has {samples} samples, which {workers} workers can't share; choose from 1 "
+            f"to {samples} workers"
+        )
+    return tuple((samples + place) // workers for place in reversed(range(workers)))
 
 
 def make_cuts(shares: Sequence[int], count: int, what: str = "samples") -> tuple[int, ...]:

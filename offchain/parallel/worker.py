@@ -1,11 +1,13 @@
 """The process of one worker: it computes its part of each step beside others.
 
 It reads one line of JSON (`Task`) and the files that this names, joins the others on this machine,
-and answers with one line after each step: the root of the state that it has come to.
+and answers with a line where a state is kept, or else after each step: the root of the state that
+it has come to.
 """
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -17,6 +19,7 @@ from safetensors.numpy import load_file, save_file
 from torch import distributed
 
 from moot.offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from moot.offchain.parallel.blame import Teller
 from moot.offchain.parallel.exchanges import GLOO, Group
 from moot.offchain.parallel.execution import ParallelExecutor
 from moot.offchain.parallel.partition import make_cuts, partition, partition_batches
@@ -28,23 +31,31 @@ class Task:
     """What a worker does.
 
     Attributes:
-        folder: has the files `program`, `state.safetensors`, and `batches-RANK.safetensors` with
-            the worker's own samples of every step.
+        folder: has the files `program`, `state.safetensors`, and a file of the worker's own samples
+            of every step (`name_batch`).
         rank: the worker's number.
         shares: how many samples each worker has.
+        first: the number of the first step.
         steps: how many steps they make.
         patience_s: after how many seconds without the others it gives up.
         is_of_batches: whether the shares are of batches.
         exchange: how they exchange arrays.
+        backend: what computes.
+        keeps: the numbers of steps after which the first worker keeps the state in a file.
+        tells: whether it writes down what it computes of each operator (`blame.py`).
     """
 
     folder: str
     rank: int
     shares: tuple[int, ...]
+    first: int
     steps: int
     patience_s: float
     is_of_batches: bool
     exchange: str = GLOO
+    backend: str = "cpu"
+    keeps: tuple[int, ...] = ()
+    tells: bool = False
 
 
 def encode(task: Task) -> str:
@@ -52,9 +63,30 @@ def encode(task: Task) -> str:
     return json.dumps(asdict(task)) + "\n"
 
 
-def name_batches(folder: Path, rank: int) -> Path:
-    """Return the file of a worker's samples."""
-    return folder / f"batches-{rank}.safetensors"
+def decode(line: str) -> Task:
+    """Return the task of a line."""
+    fields = json.loads(line)
+    return Task(**{**fields, **{name: tuple(fields[name]) for name in ("shares", "keeps")}})
+
+
+def name_batch(folder: Path, rank: int, step: int) -> Path:
+    """Return the file of a worker's samples of a step."""
+    return folder / f"batch-{rank}-{step}.safetensors"
+
+
+def name_state(folder: Path, step: int) -> Path:
+    """Return the file of the state after so many steps."""
+    return folder / f"state-{step}.safetensors"
+
+
+def name_cost(folder: Path, rank: int) -> Path:
+    """Return the file in which a worker says at the end what its exchanges have cost."""
+    return folder / f"cost-{rank}.json"
+
+
+def name_told(folder: Path, rank: int) -> Path:
+    """Return the file in which a worker writes down what it computes."""
+    return folder / f"told-{rank}"
 
 
 def write_tensors(path: Path, tensors: Sequence[Array]) -> None:
@@ -71,30 +103,41 @@ def read_tensors(path: Path) -> list[Array]:
 
 def main() -> None:
     """Make all steps of the task."""
-    fields = json.loads(sys.stdin.readline())
-    task = Task(**{**fields, "shares": tuple(fields["shares"])})
-    folder = Path(task.folder)
+    task = decode(sys.stdin.readline())
     torch.set_num_threads(1)
     distributed.init_process_group(
         task.exchange,
-        init_method=f"file://{folder / 'meeting'}",
+        init_method=f"file://{Path(task.folder) / 'meeting'}",
         rank=task.rank,
         world_size=len(task.shares),
         timeout=timedelta(seconds=task.patience_s),
     )
+    _work(task, Group(task.exchange, task.rank))
+    distributed.destroy_process_group()
+
+
+def _work(task: Task, group: Group) -> None:
+    folder, rank = Path(task.folder), task.rank
     program = decode_program((folder / "program").read_bytes())
     divide = partition_batches if task.is_of_batches else partition
     shares = divide(program, make_cuts(task.shares, sum(task.shares)))
-    executor = ParallelExecutor(program, shares, task.rank, Group(task.exchange, task.rank))
-    state = read_tensors(folder / "state.safetensors")
-    batches = read_tensors(name_batches(folder, task.rank))
-    each = len(batches) // task.steps
-    for step in range(task.steps):
-        state = executor.run(state, batches[step * each : (step + 1) * each], step)
+    teller = Teller(name_told(folder, rank)) if task.tells else None
+    executor = ParallelExecutor(program, shares, rank, group, task.backend, teller)
+    state, started = read_tensors(folder / "state.safetensors"), time.perf_counter()
+    for step in range(task.first, task.first + task.steps):
+        state = executor.run(state, read_tensors(name_batch(folder, rank, step)), step)
+        if teller is not None:
+            teller.flush()
+        if task.keeps and step + 1 not in task.keeps:
+            continue
+        if task.keeps and rank == 0:
+            write_tensors(name_state(folder, step + 1), state)
         root = compute_state_root([compute_tensor_root(tensor) for tensor in state])
         sys.stdout.write(root.hex() + "\n")
         sys.stdout.flush()
-    distributed.destroy_process_group()
+    cost = {"bytes": group.bytes, "seconds": group.seconds}
+    cost["run_seconds"] = time.perf_counter() - started
+    name_cost(folder, rank).write_text(json.dumps(cost))
 
 
 if __name__ == "__main__":

@@ -84,6 +84,10 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
         _refuse(check_job(desk.chain, desk.referee.address, job, agreed))
     desk.tell("running", f"job {job_id}: running {task.steps} steps", job=job_id)
     run = _run(desk, job_id, task, store)
+    if run.shared is not None:
+        cost = run.shared
+        about = {"workers": cost.workers, "bytes": cost.bytes, "seconds": cost.seconds}
+        desk.tell("shared", f"job {job_id}: {cost}", job=job_id, **about)
     roots = [*run.roots]
     if not store.has_state(roots[-1]):  # of a cheat, whose run has a store of its own
         store.put_state(run.state(run.task.steps))
@@ -118,19 +122,22 @@ def _run(desk: Desk, job_id: int, task: Task, store: Store) -> Run:
         problem = store.get_json(DIFFERS)
     if problem is None:
         try:
-            return make_run(task, store, desk.settings.cheat)
+            return make_run(task, store, desk.settings)
         except WrongComputation as error:
             store.put_json(DIFFERS, problem := str(error))
             desk.tell("differs", f"job {job_id}: {error}", job=job_id, problem=problem)
     raise UnwantedJob(f"the run is not what is defined: {problem}")
 
 
-def make_run(task: Task, store: Store, cheat: str) -> Run:
+def make_run(task: Task, store: Store, settings: Settings) -> Run:
     """Return the run of a task, of which what was computed before is read from the disk."""
+    cheat, backend = settings.cheat, settings.backend
     if cheat:
-        computer = Computer(Setting(cheat=cheat), task, store.path / "cheat", _ignore)
+        computer = Computer(
+            Setting(cheat=cheat, backend=backend), task, store.path / "cheat", _ignore
+        )
         return computer.draw(cheat, computer("honest", Behaviour()))
-    run = Run(task, Behaviour(), store)
+    run = Run(task, Behaviour(), store, backend=backend, workers=settings.workers)
     run.compute(audit=Audit)
     return run
 
@@ -150,7 +157,7 @@ def recall_run(job: Job, store: Store, settings: Settings) -> Run:
         task = get_task(reopen(), job.terms)
     if isinstance(task.batch, StoredBatches):
         task.batch.reopen = reopen
-    return make_run(task, store, settings.cheat)
+    return make_run(task, store, settings)
 
 
 def read_claim(store: Store) -> list[Digest] | None:
@@ -182,6 +189,7 @@ def make_conditions(settings: Settings, terms: Terms, checks: Checks) -> Conditi
         confirmations=settings.confirmations,
         block_seconds=settings.block_seconds,
         joins_late=checks is Checks.LATE,
+        backend=settings.backend,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Self
 
 from moot.contracts.model.types import Facts, Pair, Position, Terms
 from moot.contracts.reasons import Outcome
+from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.disk import Disk
 from moot.offchain.datastore.store import open_copying, open_store
@@ -185,8 +186,8 @@ def _ask(
     raise next((it for it in errors if not isinstance(it, WrongContent)), errors[0])
 
 
-def judge_found(hearing: Hearing, folder: Path) -> Outcome:
-    """Rule on a match from the evidence that was found.
+def judge_found(hearing: Hearing, folder: Path, backend: str = DEFAULT) -> Outcome:
+    """Rule on a match from the evidence that was found, by what a backend computes.
 
     Raises:
         StoreError: the evidence is not in the folder any more.
@@ -196,4 +197,5 @@ def judge_found(hearing: Hearing, folder: Path) -> Outcome:
     evidence, board = hearing.found, hearing.board
     operands = load_operands(open_store(str(folder)), evidence)
     claim, outputs = hearing.claims[evidence.side], board.position.nodes
-    return judge(evidence, operands, hearing.terms, hearing.place, claim, outputs)
+    terms, place = hearing.terms, hearing.place
+    return judge(evidence, operands, terms, place, claim, outputs, backend=backend)

@@ -32,6 +32,9 @@ class Settings:
         key: a keystore file, as `moot keys new` makes one.
         password_from: where its password is, file:PATH or env:NAME; asked for without.
         arithmetic: the arithmetic of the referee's programs.
+        backend: what computes: cpu, cuda (an NVIDIA device), or cuda-emulator (its kernels on the
+            processor).
+        workers: processes among which the batches of a run are shared out.
         store: the store with the jobs' programs, starts and batches: a client's folder, or where
             a provider fetches from.
         results: where providers serve what they have computed, and what a verifier asks them for.
@@ -74,6 +77,8 @@ class Settings:
     key: str = ""
     password_from: str = ""
     arithmetic: str = "ordered"
+    backend: str = "cpu"
+    workers: int = 1
     store: str = ""
     results: str = ""
     folder: str = "moot-provider"

@@ -17,6 +17,7 @@ from queue import Empty, Queue
 from typing import IO, Any, Self
 
 from moot.contracts.deployment import deploy_availability, deploy_delivery, deploy_referee
+from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.chain import Address, connect
 from moot.offchain.chain.accounts import KeyAccount, create_keystore
 from moot.offchain.chain.connection import Chain
@@ -45,6 +46,7 @@ class Testnet:
         moot: the command whose verbs the parties are.
         tell: takes events, those of the providers among them.
         block_seconds: time between blocks.
+        arithmetic: that of the referee's programs.
         processes: those that run, by name.
         serving: where each provider serves its results.
     """
@@ -53,6 +55,7 @@ class Testnet:
     moot: Sequence[str]
     tell: Tell
     block_seconds: float = 1.0
+    arithmetic: str = "ordered"
     processes: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
     serving: Queue[str] = field(default_factory=Queue)
     common: dict[str, object] = field(default_factory=dict)
@@ -81,7 +84,7 @@ class Testnet:
         serve = (*self.moot, "store", "serve", str(self.folder / "store"), "--json")
         served = json.loads(_read_first("store", self.start("store", serve)))
         with connect(url) as chain:
-            referee = deploy_referee(chain, chain.accounts[0])
+            referee = deploy_referee(chain, chain.accounts[0], find_arithmetic(self.arithmetic))
             promises = deploy_availability(chain, chain.accounts[0])
             premiums = deploy_delivery(chain, chain.accounts[0])
         self.tell("up", f"node {url}, referee {referee.address}, store {served['url']}")
@@ -93,6 +96,7 @@ class Testnet:
             "store": served["url"],
             "password_from": f"file:{self.folder / 'password'}",
             "block_seconds": self.block_seconds,
+            "arithmetic": self.arithmetic,
         }
         (self.folder / COMMON).write_text(json.dumps(self.common))
         self.configure(CLIENT, store=str(self.folder / "store"))

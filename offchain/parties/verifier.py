@@ -10,6 +10,7 @@ from pathlib import Path
 
 from moot.contracts.model.types import Terms
 from moot.contracts.reasons import LeafMode, Outcome, Phase
+from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.web import Web
 from moot.offchain.disputes.actors import Caller
@@ -137,7 +138,9 @@ class Verifier(Keeper):
             return hearing.outcome
         if hearing is not None and hearing.found is not None:
             try:
-                hearing.outcome = judge_found(hearing, _get_folder(work))
+                hearing.outcome = judge_found(
+                    hearing, _get_folder(work), self.desk.settings.backend
+                )
             except StoreError as error:
                 hearing.found, hearing.problem, hearing.is_told = None, str(error), False
             else:
@@ -146,7 +149,7 @@ class Verifier(Keeper):
             raise VerifierError("nothing is handed over or computed yet")
         assert work.seat is not None
         claims = _get_claims(work.seat.view.tournament, board)
-        return rule(work.run, work.job.terms, board, claims)
+        return rule(work.run, work.job.terms, board, claims, self.desk.settings.backend)
 
 
 def _get_folder(work: Work) -> Path:
@@ -159,7 +162,13 @@ def _get_claims(known: Tournament, board: Board) -> tuple[Digest, Digest]:
     return known.contenders[board.pair.first], known.contenders[board.pair.second]
 
 
-def rule(run: Testimony, terms: Terms, board: Board, claims: tuple[Digest, Digest]) -> Outcome:
+def rule(
+    run: Testimony,
+    terms: Terms,
+    board: Board,
+    claims: tuple[Digest, Digest],
+    backend: str = DEFAULT,
+) -> Outcome:
     """Rule on a match from a run of one's own, against the trees of either side.
 
     It proves nothing where both sides have agreed on something else than was computed. Both have
@@ -168,4 +177,5 @@ def rule(run: Testimony, terms: Terms, board: Board, claims: tuple[Digest, Diges
     Raises:
         VerifierError: the operator could not be recomputed.
     """
-    return rule_by(terms, board, [(run, side, claim) for side, claim in enumerate(claims)])
+    shown = [(run, side, claim) for side, claim in enumerate(claims)]
+    return rule_by(terms, board, shown, backend)

@@ -70,6 +70,7 @@ def _capture(setting: Setting, recipe: "Recipe") -> "Captured":
         trust=setting.trust_capture,
         arithmetic=find_arithmetic(setting.arithmetic),
         example=describe_example(setting),
+        backend=setting.backend,
     )
 
 

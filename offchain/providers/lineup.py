@@ -74,7 +74,10 @@ class Computer:
     def __call__(self, name: str, behaviour: Behaviour) -> Run:
         """Run one provider under a behaviour."""
         store = Store(self.directory / name, is_durable=self.is_durable)
-        run = Run(self.task, behaviour, store, self.setting.threads)
+        threads, workers = self.setting.threads, self.setting.workers
+        is_honest = type(behaviour) is Behaviour
+        backend = (not is_honest and self.setting.cheat_backend) or self.setting.backend
+        run = Run(self.task, behaviour, store, threads, backend, workers if is_honest else 1)
         self.writing.append(run)
         steps = self.task.steps
         run.compute(lambda done: self.report(name, done, steps), waits=self.is_durable)

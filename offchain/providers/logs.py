@@ -7,11 +7,11 @@ step's batch, so that the job's terms bind the logs with the data.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from moot.offchain.backends.cpu.logged.journals import Writing
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import LogError, WrongLog
 from moot.offchain.execution.executor import Executor
 from moot.offchain.programs.rounding.entries import StepLog, decode_log
+from moot.offchain.programs.rounding.journals import Writing
 from moot.offchain.programs.rounding.roots import LogTree, add_slot, has_slot
 from moot.offchain.providers.batches import RuledBatches
 from moot.offchain.providers.task import Task

@@ -5,14 +5,12 @@ Intervals, traces and tensors are made again, from the latest of these before th
 disputes. A state is written while the next steps run.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from moot.offchain.backends.cpu.engines import get_engine
-from moot.offchain.backends.cpu.logged.journals import Reading
-from moot.offchain.backends.table import DEFAULT
+from moot.offchain.backends.table import DEFAULT, get_folding
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import (
     Array,
@@ -23,16 +21,21 @@ from moot.offchain.commitments.tensors import (
     compute_state_root,
 )
 from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.errors import DamagedFile, DeviceLost, NotInStore, StoreError
+from moot.offchain.errors import DamagedFile, DeviceLost, NotInStore, ParallelError, StoreError
 from moot.offchain.execution.executor import Executor
-from moot.offchain.execution.residents import fetch_all
+from moot.offchain.execution.residents import fetch_all, hash_all
+from moot.offchain.parallel.partition import split_evenly
 from moot.offchain.programs.graph import Origin, Program
+from moot.offchain.programs.rounding.journals import Reading
 from moot.offchain.providers.audit import Audit
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.recent import Recent
 from moot.offchain.providers.roots import OutputRoots, TensorRoots
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
+
+if TYPE_CHECKING:
+    from moot.offchain.parallel.launch import Cost, Team
 
 Progress = Callable[[int], None]
 """Called with the number of steps that are done."""
@@ -64,6 +67,13 @@ class Run:
         store: where its start and its checkpoints are kept.
         threads: threads of the kernels; the results do not depend on it.
         backend: the name of what computes; they don't depend on that either.
+        workers: processes that share out each batch of an honest run; nor on that.
+
+    Attributes:
+        shared: what sharing out has cost; None where nothing was.
+
+    Raises:
+        UsageError, ParallelError: the batch is not one for so many workers.
     """
 
     def __init__(
@@ -73,11 +83,14 @@ class Run:
         store: Store,
         threads: int | None = None,
         backend: str = DEFAULT,
+        workers: int = 1,
     ) -> None:
         self.task = task
         self.behaviour = behaviour
         self._store = store
         self._threads, self._backend = threads, backend
+        self.shared: Cost | None = None
+        self._shares = None if workers == 1 else split_evenly(task.program, workers)
         behaviour.bind(task.program)
         self._program = behaviour.alter_program(task.program)
         self._executor = self._make_executor()
@@ -93,9 +106,10 @@ class Run:
             Recent(TREE_BYTES, _measure_tree) for _ in range(3)
         )
 
-    def _make_executor(self) -> Executor:
-        is_shared = self._program is self.task.program and self._backend == DEFAULT
-        program = self.task.preparation if is_shared else self._program
+    def _make_executor(self, *, is_anew: bool = False) -> Executor:
+        """Return an executor, of the plans of the task where it does what they do."""
+        is_shared = self._program is self.task.program and not is_anew
+        program = self.task.prepare(self._backend) if is_shared else self._program
         return Executor(program, self._threads, self._backend)
 
     def compute(
@@ -127,7 +141,7 @@ class Run:
                 if lost_after == len(self._roots):
                     raise
                 lost_after = len(self._roots)
-                self._executor = self._make_executor()
+                self._executor = self._make_executor(is_anew=True)
             else:
                 break
         if waits:
@@ -160,23 +174,74 @@ class Run:
         audit = make_audit and make_audit(self._program, range(done, self.task.steps))
         writer = ThreadPoolExecutor(1)
         try:
-            for step in range(done, self.task.steps):
-                if audit is not None and step in audit.drawn:
-                    self._audit(audit, step, state)
-                else:
-                    self._replace(step, state)
-                if step + 1 in self.task.checkpoints:
-                    roots = self._remember(step + 1, self._tensor_roots.hash(state))
+            for step in self._run_steps(done, state, audit):
+                if step in self.task.checkpoints:
+                    roots = self._remember(step, self._tensor_roots.hash(state))
                     self._roots.append(compute_state_root(roots))
                     self.settle()  # so that one state waits for the disk and no more
                     made, kept = self._tensor_roots.made, fetch_all(state)
                     self._written = writer.submit(self._keep, kept, roots, made, [*self._roots])
                 if progress is not None:
-                    progress(step + 1)
+                    progress(step)
         except BaseException:
             writer.shutdown()
             raise
         writer.shutdown(wait=False)
+
+    def _run_steps(self, done: int, state: list[Array], audit: Audit | None) -> Iterator[int]:
+        """Run the steps that are left, and yield how many are done where the state is there."""
+        if self._shares is not None and type(self.behaviour) is Behaviour:
+            yield from self._share_out(done, state, audit)
+            return
+        for step in range(done, self.task.steps):
+            self._make_step(step, state, audit)
+            yield step + 1
+
+    def _make_step(self, step: int, state: list[Array], audit: Audit | None) -> None:
+        if audit is not None and step in audit.drawn:
+            self._audit(audit, step, state)
+        else:
+            self._replace(step, state)
+
+    def _share_out(self, done: int, state: list[Array], audit: Audit | None) -> Iterator[int]:
+        """Let workers run the steps, as far as each checkpoint; what is drawn is run here, too."""
+        from moot.offchain.parallel.launch import Team  # noqa: PLC0415 - imports torch
+
+        assert self._shares is not None
+        task, tells = self.task, audit is not None
+        keeps = [step for step in task.checkpoints if step > done]
+        team = Team(task.program, self._shares, backend=self._backend, tells=tells)
+        for kept, root, found in team.run(state, task.batch, range(done, task.steps), keeps):
+            if audit is not None and not audit.drawn.isdisjoint(range(done, kept)):
+                self._check_team(team, range(done, kept), state, root, audit)
+            state[:], done = found, kept
+            yield kept
+        self.shared = team.cost
+
+    def _check_team(
+        self, team: "Team", steps: range, state: list[Array], root: Digest, audit: Audit
+    ) -> None:
+        """Run steps alone, and refuse what workers have come to if it is something else.
+
+        Raises:
+            ParallelError: they have; it names the worker and the operator, if one says so.
+        """
+        alone, program = list(state), self._executor.program
+        for step in steps:
+            before = fetch_all(alone)
+            self._make_step(step, alone, audit)
+            liar = team.find_liar(before, self._batch(step), step)
+            if liar is not None:
+                rank, operator = liar
+                raise ParallelError(
+                    f"worker {rank} has computed operator {program.names[operator]} of step {step} "
+                    "otherwise than it is defined; run the job without it"
+                )
+        if compute_state_root(hash_all(alone)) != root:
+            raise ParallelError(
+                f"the workers came to another state by step {steps.stop - 1} than this process, "
+                "and each says that it has computed its part; look after their connections"
+            )
 
     def _require_room(self, checkpoints: int) -> None:
         """Refuse to run if so many more checkpoints do not fit on the disk."""
@@ -419,9 +484,9 @@ class Run:
     def partials(self, step: int, operator: int, element: int) -> Array:
         """Return the claimed accumulators of one element of a fold, the initial one first."""
         program = self.task.program
-        list_partials = get_engine(program.arithmetic).list_partials
-        operands = self.operands(step, operator)
-        claimed = list_partials(program.nodes[operator], element, operands)
+        node, operands = program.nodes[operator], self.operands(step, operator)
+        folding = get_folding(self._executor.backend, program.arithmetic)
+        claimed = folding.list_partials(node, program.arithmetic, element, operands)
         return self.behaviour.alter_partials(step, operator, element, claimed)
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from moot.contracts.model.types import MIN_BOND_WEI
 from moot.contracts.reasons import LeafMode
-from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.backends.table import DEFAULT, describe_backend
 from moot.offchain.errors import UsageError
 from moot.offchain.programs.catalogue import NAMES
 from moot.offchain.providers.behaviour import Behaviour
@@ -22,7 +22,12 @@ LEAVES = {"scalar": LeafMode.SCALAR, "operator": LeafMode.OPERATOR}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The settings of a dispute; their names are those of the command line's options."""
+    """The settings of a dispute; their names are those of the command line's options.
+
+    Without a `leaf` it is the contract that decides, where it computes the arithmetic. `backend` is
+    what computes, for all; `cheat_backend` is what the dishonest compute on instead. `workers` are
+    processes that share out the batches of honest runs.
+    """
 
     program: str = "gpt2"
     size: str = "tiny"
@@ -30,7 +35,7 @@ class Setting:
     checkpoint_every: int = 4
     cheat: str | Behaviour = "wrong-output"
     arithmetic: str = "ordered"
-    leaf: str = "scalar"
+    leaf: str | None = None
     chain: str = "tester"
     seed: int = 0
     data: Path | None = None
@@ -38,28 +43,39 @@ class Setting:
     inference: bool = False
     trust_capture: bool = False
     threads: int | None = None
+    workers: int = 1
+    backend: str = DEFAULT
+    cheat_backend: str | None = None
     honest: int = 1
     bond_wei: int = 10**18
 
 
+def choose_leaf(leaf: str | None, arithmetic: str) -> LeafMode:
+    """Return who decides the leaves: who is named, or the contract where it computes them.
+
+    Raises:
+        UsageError: there is no such leaf or arithmetic, or no contract computes its operations.
+    """
+    ends_on_chain = find_arithmetic(arithmetic).ends_on_chain
+    name = leaf or ("scalar" if ends_on_chain else "operator")
+    if name not in LEAVES:
+        raise UsageError.unknown("leaf", name, LEAVES, "leaves")
+    if name == "scalar" and not ends_on_chain:
+        raise UsageError(
+            f"no contract computes a scalar operation of `{arithmetic}`; choose the "
+            "leaf operator, which the bounded verifier decides"
+        )
+    return LEAVES[name]
+
+
 def check_setting(setting: Setting) -> None:
     """Refuse what cannot be played, before anything slow begins."""
-    check_leaf(setting.leaf, find_arithmetic(setting.arithmetic))
+    choose_leaf(setting.leaf, setting.arithmetic)
     if setting.cheat != "none":
         read_cheat(setting.cheat)
     check_bond(setting.bond_wei)
     check_interval(setting.checkpoint_every, setting.steps)
-
-
-def check_leaf(leaf: str, arithmetic: Arithmetic) -> None:
-    """Refuse who can't decide the last operation of an arithmetic."""
-    if leaf not in LEAVES:
-        raise UsageError.unknown("leaf", leaf, LEAVES, "leaves")
-    if leaf == "scalar" and not arithmetic.ends_on_chain:
-        raise UsageError(
-            f"no contract computes a scalar operation of `{arithmetic.name}`; choose the "
-            "leaf operator, which the bounded verifier decides"
-        )
+    describe_backends(setting)
 
 
 def check_bond(bond_wei: int) -> None:
@@ -69,6 +85,21 @@ def check_bond(bond_wei: int) -> None:
             f"a bond of {bond_wei / 10**18:g} ETH is too small; "
             f"the referee takes at least {MIN_BOND_WEI / 10**18:g} ETH"
         )
+
+
+def describe_backends(setting: Setting) -> str:
+    """Return what computes a dispute, in a few words for people.
+
+    Raises:
+        UsageError: there is no such backend or arithmetic, or it does not compute the other.
+        DeviceError: a backend is not here.
+    """
+    arithmetic = find_arithmetic(setting.arithmetic)
+    said = describe_backend(setting.backend, arithmetic)
+    if setting.cheat_backend in {None, setting.backend}:
+        return said
+    other = describe_backend(setting.cheat_backend or DEFAULT, arithmetic)
+    return f"{said}; who cheats, on {other}"
 
 
 def load(setting: Setting) -> "Recipe":

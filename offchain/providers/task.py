@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import (
     Array,
@@ -62,8 +63,18 @@ class Task:
 
     @cached_property
     def preparation(self) -> Preparation:
-        """The plans of the program, for all runs of it in this process."""
-        return Preparation(self.program)
+        """The plans of the program on the default backend, for all runs of it in this process."""
+        return self.prepare(DEFAULT)
+
+    def prepare(self, backend: str) -> Preparation:
+        """Return the plans of the program on a backend, for all runs of it in this process."""
+        if backend not in self._prepared:
+            self._prepared[backend] = Preparation(self.program, backend)
+        return self._prepared[backend]
+
+    @cached_property
+    def _prepared(self) -> dict[str, Preparation]:
+        return {}
 
     @cached_property
     def start_commitments(self) -> Sequence[TensorCommitment]:

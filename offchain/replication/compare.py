@@ -22,7 +22,7 @@ from moot.offchain.replication.profiles import Profile, make_environment
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is trained, for how many steps, and in which arithmetic: None is stock torch.
+    """What is trained, for how many steps, in which precision and arithmetic: None is stock torch.
 
     With `timed`, the steps of an arithmetic are timed beside stock torch's.
     """
@@ -33,6 +33,7 @@ class Setting:
     seed: int = 0
     arithmetic: str | None = None
     timed: bool = False
+    precision: str = "fp32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,7 @@ class Process:
                     str(self._state),
                     str(start) if start else None,
                     method,
+                    setting.precision,
                     setting.timed,
                 )
             )

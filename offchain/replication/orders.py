@@ -40,6 +40,7 @@ class Order:
         start: the file of the state to start from, as another worker has written it; None for the
             recipe's own.
         method: how torch trains; None for its own way.
+        precision: that in which the recipe trains: fp32, or bf16.
         timed: whether stock torch's steps are timed beside those of an arithmetic.
     """
 
@@ -51,6 +52,7 @@ class Order:
     state: str
     start: str | None
     method: Method | None = None
+    precision: str = "fp32"
     timed: bool = False
 
 

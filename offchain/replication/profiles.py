@@ -11,7 +11,9 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from moot.offchain.errors import UsageError
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.table import DEFAULT, describe_backend
+from moot.offchain.errors import DeviceError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Profile:
         parts: into how many parts the terms of each product of matrices are split, whose sums are
             then added up; the last part comes first.
         is_permuted: whether the terms of products and of sums are added up in a drawn order.
+        backend: what computes the steps of an arithmetic; stock torch computes on the processor.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Profile:
     library: str = "torch"
     parts: int = 1
     is_permuted: bool = False
+    backend: str = DEFAULT
 
 
 def _openblas(name: str, core: str, like: str) -> Profile:
@@ -73,9 +77,18 @@ _ROWS = (
     Profile("permuted", "an accelerator that sums in no order to speak of", is_permuted=True),
 )
 
+_DEVICES = (
+    Profile("cuda", "an NVIDIA device, for the steps of an arithmetic", backend="cuda"),
+    Profile("cuda-emulator", "its kernels on this processor", backend="cuda-emulator"),
+)
+"""Profiles that are chosen by name only: one needs a device, the other one takes its time."""
+
 _X86 = ("x86_64", "AMD64")
 
 PROFILES: Mapping[str, Profile] = {row.name: row for row in _ROWS}
+"""The profiles of processors, by name, which stock torch computes under, too."""
+
+ALL_PROFILES: Mapping[str, Profile] = {**PROFILES, **{row.name: row for row in _DEVICES}}
 """Every profile by its name."""
 
 _OWN = (
@@ -95,12 +108,12 @@ def find_profile(name: str) -> Profile:
     Raises:
         UsageError: there is none, or this machine cannot offer it.
     """
-    if name not in PROFILES:
-        raise UsageError.unknown("profile", name, PROFILES)
-    if lack := find_lack(PROFILES[name]):
+    if name not in ALL_PROFILES:
+        raise UsageError.unknown("profile", name, ALL_PROFILES)
+    if lack := find_lack(ALL_PROFILES[name]):
         offered = ", ".join(row.name for row in list_offered())
         raise UsageError(f"profile {name} needs {lack}; it can offer {offered}")
-    return PROFILES[name]
+    return ALL_PROFILES[name]
 
 
 def list_offered() -> list[Profile]:
@@ -117,6 +130,11 @@ def find_lack(profile: Profile) -> str | None:
         return f"an x86 processor, and this machine is {platform.machine()}"
     if profile.library == "openblas" and "openblas" not in _get_numpy_blas():
         return f"numpy with OpenBLAS, and this machine has it with {_get_numpy_blas()}"
+    if profile.backend != DEFAULT:
+        try:
+            describe_backend(profile.backend, ORDERED)
+        except DeviceError as error:
+            return f"a device, and {error}"
     return None
 
 

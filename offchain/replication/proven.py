@@ -16,21 +16,21 @@ from typing import Any
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.arithmetic.logged.band import LOGGED_WITHIN, REACH
-from moot.offchain.backends.cpu.doubles import set_product
-from moot.offchain.backends.cpu.logged.journals import Reading, Writing
 from moot.offchain.errors import WrongLog
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.native.doubles import set_product
 from moot.offchain.programs.graph import Kind, Node, Program
 from moot.offchain.programs.roots import ProgramTree
 from moot.offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_log
+from moot.offchain.programs.rounding.journals import Reading, Writing
 from moot.offchain.programs.rounding.meaning import is_loggable
 from moot.offchain.replication.compare import Setting, Step
 from moot.offchain.replication.logs import compare_by_log, name_log
 from moot.offchain.replication.orders import Answer, Method, Order, choose_start
 from moot.offchain.replication.outcome import Outcome, count, get_share
-from moot.offchain.replication.profiles import PROFILES, Profile
+from moot.offchain.replication.profiles import ALL_PROFILES, Profile
 from moot.offchain.replication.sums import make_product, multiply_arrays
 from moot.offchain.replication.timing import make_stock
 
@@ -69,9 +69,10 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     start = choose_start(order, dict(zip(names, captured.initial_state, strict=True)))
     yield Answer(start)
     stock = make_stock(recipe, start, order) if order.timed else {}
-    profile = PROFILES[order.profile]
+    profile = ALL_PROFILES[order.profile]
     set_product(partial(multiply_arrays, make_product(profile)))
-    executor, root = Executor(program, profile.threads), ProgramTree(program).header.root
+    executor = Executor(program, profile.threads, profile.backend)
+    root = ProgramTree(program).header.root
     state = list(start.values())
     for step in itertools.count():
         seconds = {name: run.time(step) for name, run in stock.items()}

@@ -18,18 +18,19 @@ from traceback import extract_tb, print_exception
 import torch
 
 from moot.offchain.arithmetic.table import find_arithmetic
-from moot.offchain.backends.cpu.doubles import set_product
 from moot.offchain.errors import MootError, UsageError
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.capture.eager import EagerRun
 from moot.offchain.frontend.load import load_recipe
+from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import Recipe, find_form, get_batch
 from moot.offchain.frontend.tracing import get_initial_state, name_tensors
+from moot.offchain.native.doubles import set_product
 from moot.offchain.native.threads import set_threads
 from moot.offchain.replication.methods import find_method
 from moot.offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
-from moot.offchain.replication.profiles import PROFILES
+from moot.offchain.replication.profiles import ALL_PROFILES
 from moot.offchain.replication.sums import make_product, multiply_arrays, summing
 from moot.offchain.replication.timing import make_stock
 
@@ -37,11 +38,12 @@ from moot.offchain.replication.timing import make_stock
 def main() -> None:
     """Train as long as there are lines."""
     order = decode(sys.stdin.readline())
-    threads = PROFILES[order.profile].threads
+    threads = ALL_PROFILES[order.profile].threads
     torch.set_num_threads(threads)
     set_threads(threads)
     torch.manual_seed(order.seed)
-    recipe = find_form(load_recipe(order.program, size=order.size, seed=order.seed))
+    loaded = load_recipe(order.program, size=order.size, seed=order.seed)
+    recipe = find_form(set_precision(loaded, order.precision))
     answers = _find_training(order)(recipe, order)
     _tell(order, next(answers))
     for _ in sys.stdin:
@@ -72,7 +74,7 @@ def _train_by_torch(recipe: Recipe, order: Order) -> Iterator[Answer]:
     with torch.no_grad():
         for name, tensor in name_tensors(recipe.model).items():
             tensor.copy_(state[name])
-    run, profile = EagerRun(recipe, state), PROFILES[order.profile]
+    run, profile = EagerRun(recipe, state), ALL_PROFILES[order.profile]
     yield Answer(start)
     for step in count():
         with summing(profile):
@@ -86,9 +88,9 @@ def _train_by_executor(recipe: Recipe, order: Order) -> Iterator[Answer]:
     """Train by the captured program."""
     assert order.arithmetic is not None
     captured = capture(recipe, trust=True, arithmetic=find_arithmetic(order.arithmetic))
-    profile = PROFILES[order.profile]
+    profile = ALL_PROFILES[order.profile]
     set_product(partial(multiply_arrays, make_product(profile)))
-    executor = Executor(captured.program, profile.threads)
+    executor = Executor(captured.program, profile.threads, profile.backend)
     names = [slot.name for slot in captured.program.state]
     start = choose_start(order, dict(zip(names, captured.initial_state, strict=True)))
     yield Answer(start)

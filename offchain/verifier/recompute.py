@@ -6,30 +6,30 @@ import numpy as np
 
 from moot.offchain.arithmetic.environment import standard_environment
 from moot.offchain.arithmetic.evaluate import UndefinedTypesError
-from moot.offchain.backends.cpu.engines import get_engine
-from moot.offchain.backends.cpu.logged.journals import Reading
-from moot.offchain.backends.cpu.logged.plans import Journaled
+from moot.offchain.backends.port import JournaledPlan
+from moot.offchain.backends.table import DEFAULT, get_backend
 from moot.offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
 from moot.offchain.errors import MootError
 from moot.offchain.programs.graph import Node
 from moot.offchain.programs.rounding.entries import StepLog, decode_entries
+from moot.offchain.programs.rounding.journals import Reading
 from moot.offchain.verifier.exchange import Answer, Refusal, read_question, write_answer
 from moot.offchain.verifier.questions import Question, check
 
 
-def work(folder: Path) -> None:
+def work(folder: Path, backend: str = DEFAULT) -> None:
     """Answer the question in a folder."""
-    write_answer(folder, _answer(folder))
+    write_answer(folder, _answer(folder, backend))
 
 
-def _answer(folder: Path) -> Answer | Refusal:
+def _answer(folder: Path, backend: str) -> Answer | Refusal:
     try:
         question, bound = read_question(folder)
         node, _ = check(question, bound)
         wrong = find_wrong_operand(question)
         if wrong is not None:
             return Refusal("does not have its agreed root", wrong)
-        return compare(question, compute_operator(node, question))
+        return compare(question, compute_operator(node, question, backend))
     except (MootError, UndefinedTypesError) as error:
         return Refusal(str(error))
 
@@ -43,15 +43,16 @@ def find_wrong_operand(question: Question) -> int | None:
     return None
 
 
-def compute_operator(node: Node, question: Question) -> Array:
-    """Return an operator's output, computed by the fast executor."""
+def compute_operator(node: Node, question: Question, name: str = DEFAULT) -> Array:
+    """Return an operator's output, computed by a backend of this name."""
     with standard_environment(), np.errstate(all="ignore"):
-        plan, step = get_engine(question.arithmetic).plan(node), question.step
-        if not isinstance(plan, Journaled):
-            output: Array = plan.run(question.operands, step)
-            return output
+        backend, step = get_backend(name, question.arithmetic), question.step
+        plan = backend.plan(node, question.arithmetic)
+        flats = [None if array is None else backend.admit(array) for array in question.operands]
+        if not isinstance(plan, JournaledPlan):
+            return backend.fetch(plan.run(flats, step))
         log = StepLog({0: decode_entries(question.entries, node, step)})
-        return plan.run_journaled(question.operands, step, 0, Reading(log))
+        return backend.fetch(plan.run_journaled(flats, step, 0, Reading(log)))
 
 
 def compare(question: Question, output: Array) -> Answer:

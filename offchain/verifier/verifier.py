@@ -17,6 +17,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from moot.offchain.backends.table import DEFAULT as DEFAULT_BACKEND
 from moot.offchain.commitments.tensors import NUMPY_TYPES
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import LimitReached, VerifierError, WrongOperand
@@ -65,7 +66,7 @@ class Ruling:
     correct_bits: int | None
 
 
-def rule(question: Question, bound: Bound = DEFAULT) -> Ruling:
+def rule(question: Question, bound: Bound = DEFAULT, backend: str = DEFAULT_BACKEND) -> Ruling:
     """Recompute an operator and rule on the root that the defender claims for its output.
 
     Raises:
@@ -74,7 +75,7 @@ def rule(question: Question, bound: Bound = DEFAULT) -> Ruling:
         LimitReached: the recomputation took more memory or time than its cost allows for.
         VerifierError: the question makes no sense, or the machine failed.
     """
-    cost, answer = _ask(question, bound)
+    cost, answer = _ask(question, bound, backend)
     return Ruling(
         answer.root == question.claimed_root,
         answer.root,
@@ -86,7 +87,7 @@ def rule(question: Question, bound: Bound = DEFAULT) -> Ruling:
     )
 
 
-def _ask(question: Question, bound: Bound) -> tuple[Cost, Answer]:
+def _ask(question: Question, bound: Bound, backend: str) -> tuple[Cost, Answer]:
     node, cost = check(question, bound)
     if question.claimed is not None:
         claimed = question.claimed
@@ -96,7 +97,7 @@ def _ask(question: Question, bound: Bound) -> tuple[Cost, Answer]:
         with tempfile.TemporaryDirectory(prefix="moot-verifier-") as name:
             folder = Path(name)
             write_question(folder, question, bound)
-            _run_worker(folder, _get_limits(node, cost, bound))
+            _run_worker(folder, _get_limits(node, cost, bound), backend)
             answer = read_answer(folder)
     except (OSError, SafetensorError) as error:
         raise VerifierError(f"no sandbox in {tempfile.gettempdir()}: {error}") from error
@@ -115,15 +116,15 @@ def _get_limits(node: Node, cost: Cost, bound: Bound) -> Limits:
     return Limits(memory, math.ceil(seconds * threads), seconds)
 
 
-def _run_worker(folder: Path, limits: Limits) -> None:
+def _run_worker(folder: Path, limits: Limits, backend: str) -> None:
     """Run the worker on the question in a folder, to its end or the limits'."""
-    command = [sys.executable, "-I", "-m", "moot.offchain.verifier.worker", str(folder)]
+    command = [sys.executable, "-I", "-m", "moot.offchain.verifier.worker"]
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     complaints = folder / "complaints.txt"
     with (
         complaints.open("wb") as stderr,
         subprocess.Popen(  # noqa: S603 - this interpreter, on arguments of our own making
-            [*command, *map(str, astuple(limits))],
+            [*command, str(folder), backend, *map(str, astuple(limits))],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,

@@ -40,6 +40,8 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
         steps: how many a job has.
         checkpoint_every: steps from one committed state to the next.
         arithmetic: `ordered`, `exact` or `logged`.
+        backend: what computes played jobs: `cpu`, `cuda` or `cuda-emulator`; the results do not
+            depend on it.
     """
 
     name: str = "mlp"
@@ -47,6 +49,7 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
     steps: Annotated[int, Meta(ge=1, le=10**6)] = 6
     checkpoint_every: Annotated[int, Meta(ge=1, le=10**6)] = 3
     arithmetic: str = "ordered"
+    backend: str = "cpu"
 
 
 class Chain(Struct, frozen=True, forbid_unknown_fields=True):

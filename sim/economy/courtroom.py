@@ -27,6 +27,7 @@ from moot.contracts.model.words import hash_top
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.backends.table import DEFAULT, describe_backend
 from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.evidence import rule_for
 from moot.offchain.disputes.game import Game
@@ -89,6 +90,8 @@ class Courtroom:
                 f"disputes of a market end at a scalar operation, and no contract computes those "
                 f"of `{self.arithmetic.name}`; choose ordered or exact"
             )
+        if self.program.backend != DEFAULT:
+            describe_backend(self.program.backend, self.arithmetic)  # refuses what is not here
 
     @cached_property
     def arithmetic(self) -> Arithmetic:
@@ -106,6 +109,7 @@ class Courtroom:
                 steps=program.steps,
                 checkpoint_every=program.checkpoint_every,
                 arithmetic=program.arithmetic,
+                backend=program.backend,
             )
         )
 
@@ -147,7 +151,7 @@ class Courtroom:
         """Return what the gas of calls depends on, as plain values."""
         program, arithmetic = self.program, self.arithmetic
         return {
-            "program": msgspec.to_builtins(program),
+            "program": {k: v for k, v in msgspec.to_builtins(program).items() if k != "backend"},
             "root": None if program.name in EXAMPLES else self._describe_task(),
             "arithmetic": f"{arithmetic.name} {arithmetic.version}",
             "stakes": asdict(STAKES),
@@ -247,7 +251,8 @@ class Courtroom:
         key = (behaviour.describe(), number)
         if key not in self._runs:
             task = take_stretch(self.task, number)
-            run = Run(task, behaviour, Disk(self._folder / f"{len(self._runs)}"))
+            disk = Disk(self._folder / f"{len(self._runs)}")
+            run = Run(task, behaviour, disk, backend=self.program.backend)
             run.compute()
             self._runs[key] = run
         return self._runs[key]

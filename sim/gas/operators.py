@@ -11,11 +11,11 @@ from functools import cached_property
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.backends.cpu.partials import pack_partials
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import Array, compute_state_root
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.programs.partials import pack_partials
 from moot.offchain.programs.semantics import compute_element, compute_partials, finish
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.task import Task

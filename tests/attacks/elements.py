@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from moot.contracts.reasons import Ending
 from moot.offchain.arithmetic.functions import DType, Function
-from moot.offchain.backends.cpu.partials import pack_partials
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import Array, TensorTree, compute_state_root
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from moot.offchain.backends.cpu.logged import plans
-from moot.offchain.backends.cpu.logged.journals import Reading
 from moot.offchain.programs.graph import Kind
 from moot.offchain.programs.rounding.entries import make_log
+from moot.offchain.programs.rounding.journals import Reading
 from moot.offchain.programs.rounding.meaning import count_allowed
 from tests.property.test_logged_nodes import OPERATOR, make_sum
 

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 import pytest
 
 from moot.command import main
+from moot.command.options import COMPUTING
 
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a command."""
+    """The result of a command; `computing` is what it said of what computes, which stderr lacks."""
 
     status: int
     stdout: str
     stderr: str
+    computing: str = ""
 
 
 def moot(*words: str) -> Done:
@@ -31,7 +33,10 @@ def moot(*words: str) -> Done:
         with pytest.raises(SystemExit) as stop:
             main()
     assert isinstance(stop.value.code, int)
-    return Done(stop.value.code, stdout.getvalue(), stderr.getvalue())
+    lines = stderr.getvalue().splitlines(keepends=True)
+    said = [line for line in lines if line.startswith(COMPUTING)]
+    others = [line for line in lines if line not in said]
+    return Done(stop.value.code, stdout.getvalue(), "".join(others), "".join(said))
 
 
 def complaint(done: Done, *, status: int) -> str:

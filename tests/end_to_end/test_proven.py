@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from moot.offchain.arithmetic.logged import LOGGED
-from moot.offchain.backends.cpu.logged.journals import Reading, Writing
 from moot.offchain.errors import WrongLog
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.examples import build
 from moot.offchain.programs.rounding.entries import make_log
+from moot.offchain.programs.rounding.journals import Reading, Writing
 from moot.offchain.programs.rounding.meaning import is_loggable
 from moot.offchain.replication.compare import Setting
 from moot.offchain.replication.profiles import PROFILES, find_profile

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from moot.offchain.arithmetic.functions import Function
 from moot.offchain.arithmetic.logged.band import FUNCTION_EXPONENT
-from moot.offchain.backends.cpu.logged.stock import FUNCTIONS
+from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
 
 Floats = npt.NDArray[np.float32]
 Wide = npt.NDArray[np.longdouble]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from moot.offchain.arithmetic.functions import Function
-from moot.offchain.backends.cpu.logged.stock import FUNCTIONS
+from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
 from tests.logged_volume import functions
 from tests.sweeps.oracle import MPFR, WIDE
 

@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.logged import LOGGED, band
-from moot.offchain.backends.cpu import doubles
+from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
 from moot.offchain.backends.cpu.engines import get_engine
 from moot.offchain.backends.cpu.kernels.terms import multiply_terms
-from moot.offchain.backends.cpu.logged import plans, stock, terms
-from moot.offchain.backends.cpu.logged.journals import Journal, Reading, Writing
+from moot.offchain.backends.cpu.logged import plans, terms
 from moot.offchain.backends.cpu.logged.plans import Journaled
 from moot.offchain.backends.cpu.logged.terms import TermReader
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.execution.readable import from_bits, to_bits
+from moot.offchain.native import doubles
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from moot.offchain.programs.rounding.entries import StepLog, make_log
+from moot.offchain.programs.rounding.journals import Journal, Reading, Writing
 from moot.offchain.programs.rounding.meaning import apply_entry, compute_logged_element, is_loggable
 from tests.property.test_executor_nodes import KINDS, Case
 from tests.quick import share
@@ -237,7 +238,7 @@ def test_logs_bridge_other_orders(kind: Kind, steps: int, monkeypatch: pytest.Mo
     assert corrections
 
 
-@pytest.mark.parametrize("function", [f for f in stock.FUNCTIONS if f is not Function.POW])
+@pytest.mark.parametrize("function", [f for f in FUNCTIONS if f is not Function.POW])
 def test_entries_of_functions_mean_what_is_defined(
     function: Function, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,10 @@ class Numpy:
 
     arithmetics = ("ordered",)
 
+    def describe(self) -> str:
+        """Return what it is."""
+        return "numpy"
+
     def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
         """Return the plan of an operator, which is the operator itself."""
         assert arithmetic.name in self.arithmetics

@@ -343,7 +343,7 @@ def test_memory_that_nobody_has_set_is_soiled() -> None:
 def test_without_a_driver_one_line_says_so() -> None:
     """Nothing falls back in silence."""
     program = capture(build("mlp"), trust=True).program
-    with pytest.raises(DeviceError, match=r"no NVIDIA driver .* or use the cpu"):
+    with pytest.raises(DeviceError, match=r"no NVIDIA driver .* or choose the backend cpu"):
         Executor(program, backend="cuda")
 
 

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moot.offchain.arithmetic.functions import DType, Function
-from moot.offchain.backends.cpu import memory
-from moot.offchain.backends.cpu.memory import check_memory
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import NotEnoughMemory
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import Captured, capture
 from moot.offchain.frontend.examples import build
-from moot.offchain.native import buffers
+from moot.offchain.native import buffers, memory
+from moot.offchain.native.memory import check_memory
 from moot.offchain.planning.keeping import choose_kept
 from moot.offchain.planning.memory import estimate_peak, list_live_bytes
 from moot.offchain.planning.order import find_last_reads, reorder

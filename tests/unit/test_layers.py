@@ -123,6 +123,35 @@ def test_torch_is_above_programs() -> None:
     ]
 
 
+def list_devices() -> list[str]:
+    """Return the names of the packages of devices: each is a folder beside the port."""
+    folder = ROOT / "offchain" / "backends"
+    return [f"moot.offchain.backends.{path.parent.name}" for path in folder.glob("*/__init__.py")]
+
+
+def find_named(devices: list[str]) -> set[tuple[str, str]]:
+    """Return (module, device) of each import that names a device from outside of its package."""
+    return {
+        (module, device)
+        for module, path in modules().items()
+        for name in list_imports(path)
+        for device in devices
+        if f"{name}.".startswith(f"{device}.") and not f"{module}.".startswith(f"{device}.")
+    }
+
+
+def test_only_the_table_names_a_device() -> None:
+    """Whoever computes asks the table for a backend, and knows of the port alone."""
+    assert len(list_devices()) > 1
+    assert {module for module, _ in find_named(list_devices())} == {"moot.offchain.backends.table"}
+
+
+def test_a_device_that_is_named_would_be_seen() -> None:
+    """What an import names is found, whoever imports it."""
+    found = {module for module, _ in find_named(["moot.offchain.backends.port"])}
+    assert {"moot.offchain.execution.executor", "moot.offchain.backends.cpu.backend"} <= found
+
+
 def test_a_higher_import_would_be_seen() -> None:
     """The order of the layers is strict where it matters."""
     assert layer_of("moot.sim.market") > layer_of("moot.offchain.disputes.game")

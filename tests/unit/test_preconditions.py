@@ -271,7 +271,7 @@ KERNELS: dict[str, tuple[type[Form], ...] | str] = {
                 "bounded_sums",
                 "integer_sums",
             ),
-            *("exact_sums", "roundings", "elementary", "copies", "turns"),
+            *("exact_sums", "elementary", "copies", "turns"),
         ),
         "views",
     ),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.offchain.arithmetic.logged import LOGGED
-from moot.offchain.backends.cpu.logged.stock import FUNCTIONS
+from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
 from moot.offchain.errors import CommitmentError, ProgramError, WrongLog
 from moot.offchain.execution.preparation import Preparation
 from moot.offchain.frontend.capture import capture

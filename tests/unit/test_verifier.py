@@ -98,7 +98,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process do the worker's part, where the process is not what is tested."""
-    monkeypatch.setattr(verifier, "_run_worker", lambda folder, _: work(folder))
+    monkeypatch.setattr(verifier, "_run_worker", lambda folder, _, backend: work(folder, backend))
 
 
 @pytest.fixture
@@ -336,7 +336,7 @@ def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pretend(monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], object]) -> None:
     """Let something else do the worker's part."""
-    monkeypatch.setattr(verifier, "_run_worker", lambda folder, _: act(folder))
+    monkeypatch.setattr(verifier, "_run_worker", lambda folder, *_: act(folder))
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,18 @@
 from collections.abc import Collection, Sequence
 
 from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.backends.cpu import partial_sums
 from moot.offchain.backends.cpu.back_to_back import BackToBackProducts
 from moot.offchain.backends.cpu.chains import ChainedProducts
 from moot.offchain.backends.cpu.engines import get_engine, list_arithmetics
-from moot.offchain.backends.cpu.memory import check_memory
+from moot.offchain.backends.cpu.partial_sums import Limbs
 from moot.offchain.backends.cpu.regions import FusedRegion
 from moot.offchain.backends.cpu.selections import LargestElements, SortedLines
 from moot.offchain.backends.cpu.sequences import CalledSequence
 from moot.offchain.backends.cpu.vertical import VerticalReduction
 from moot.offchain.backends.port import FusedPlan, Plan, Step
 from moot.offchain.commitments.tensors import Array
+from moot.offchain.native.memory import check_memory
 from moot.offchain.planning.back_to_back import BackToBack
 from moot.offchain.planning.chains import Chain
 from moot.offchain.planning.grouping import Fused
@@ -32,6 +34,10 @@ class Cpu:
     def arithmetics(self) -> Collection[str]:
         """All of them."""
         return list_arithmetics()
+
+    def describe(self) -> str:
+        """Return that it is this machine's processor."""
+        return "this machine's processor"
 
     def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
         """Return the plan of an operator."""
@@ -77,6 +83,20 @@ class Cpu:
     ) -> CalledSequence:
         """Return the plan of tasks whose calls of machine code are made one after the other."""
         return CalledSequence(steps, reads, kept, slots)
+
+    def list_partials(
+        self, node: Node, arithmetic: Arithmetic, element: int, operands: Sequence[Array | None]
+    ) -> Array:
+        """Return the accumulators of one element of a fold."""
+        return get_engine(arithmetic).list_partials(node, element, operands)
+
+    def add_terms(self, node: Node, operands: Sequence[Array | None]) -> Limbs:
+        """Return the exact sums of a fold's terms."""
+        return partial_sums.add_terms(node, operands)
+
+    def finish_sums(self, node: Node, init: Array | None, sums: Limbs) -> Array:
+        """Return the output of an exact fold."""
+        return partial_sums.finish(node, init, sums)
 
     def admit(self, array: Array) -> Array:
         """Return the array."""

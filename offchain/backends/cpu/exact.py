@@ -21,7 +21,6 @@ from moot.offchain.backends.cpu.indexing import Integers, open_grid
 from moot.offchain.backends.cpu.kernels.bounded_sums import sum_rows
 from moot.offchain.backends.cpu.kernels.exact_sums import scatter_sums, settle_rows
 from moot.offchain.backends.cpu.partials import list_partials as list_elements
-from moot.offchain.backends.cpu.partials import pack_partials
 from moot.offchain.backends.cpu.plans import plan_node
 from moot.offchain.backends.cpu.scatters import Scatter, depends_on_named
 from moot.offchain.backends.cpu.views import Reader
@@ -29,6 +28,7 @@ from moot.offchain.backends.port import Plan
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.planning.accesses import iterate_slabs, project, restrict
 from moot.offchain.programs.graph import Kind, Node, Operand
+from moot.offchain.programs.partials import pack_partials
 from moot.offchain.programs.semantics import compute_partials
 
 Floats = npt.NDArray[np.float32]

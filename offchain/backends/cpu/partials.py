@@ -28,11 +28,6 @@ _Terms = list[tuple[Reader, Array | None]]
 """For each operand but init, its reader over the fold, and its tensor."""
 
 
-def pack_partials(partials: Sequence[int], size: int) -> Array:
-    """Return accumulators of so many bytes each, little-endian, as an array."""
-    return np.frombuffer(b"".join(each.to_bytes(size, "little") for each in partials), f"V{size}")
-
-
 @standard_environment()
 def list_partials(node: Node, element: int, operands: Sequence[Array | None]) -> Array:
     """Return the accumulators of one element of a fold, the initial one first.

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
-from moot.offchain.backends.cpu import doubles
-from moot.offchain.backends.cpu.doubles import Doubles
 from moot.offchain.backends.cpu.kernels.bounded_sums import compute_reach
 from moot.offchain.backends.cpu.kernels.norms import measure_columns, measure_rows
+from moot.offchain.native import doubles
+from moot.offchain.native.doubles import Doubles
 from moot.offchain.native.threads import get_threads, share
 
 Floats = npt.NDArray[np.float32]

@@ -45,6 +45,10 @@ class Cuda:
         """What it computes."""
         return (ORDERED.name, EXACT.name)
 
+    def describe(self) -> str:
+        """Return the machine's name."""
+        return self.machine.name
+
     def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
         """Return the plan of an operator."""
         return plan(self.machine, node, arithmetic)

@@ -68,11 +68,14 @@ class Driver:
         if version.value < _LEAST_VERSION:
             raise DeviceError(
                 f"NVIDIA's driver is for CUDA {_write_version(version.value)}, and "
-                f"{_write_version(_LEAST_VERSION)} is needed; install a newer one, or use the cpu"
+                f"{_write_version(_LEAST_VERSION)} is needed; install a newer one, or choose the "
+                "backend cpu"
             )
         self._require("count devices", "cuDeviceGetCount", ctypes.byref(count))
         if number >= count.value:
-            raise DeviceError(f"there is no device {number}, but {count.value} in all")
+            raise DeviceError(
+                f"there is no device {number}, but {count.value} in all; choose the backend cpu"
+            )
         self._require("find a device", "cuDeviceGet", ctypes.byref(device), number)
         name = ctypes.create_string_buffer(_NAME_BYTES)
         self._require("ask for a name", "cuDeviceGetName", name, _NAME_BYTES, device)
@@ -81,7 +84,7 @@ class Driver:
         if self.capability < _LEAST_CAPABILITY:
             raise DeviceError(
                 f"{self.name} has compute capability {'.'.join(map(str, self.capability))}, and "
-                f"{'.'.join(map(str, _LEAST_CAPABILITY))} is needed; use the cpu"
+                f"{'.'.join(map(str, _LEAST_CAPABILITY))} is needed; choose the backend cpu"
             )
         self.multiprocessors = self._ask(_MULTIPROCESSORS, device)
         self.place = DEVICE, number
@@ -288,7 +291,7 @@ def _load_library() -> ctypes.CDLL:
     except OSError as error:
         raise DeviceError(
             f"there is no NVIDIA driver ({_LIBRARY} is missing); install one for CUDA "
-            f"{_write_version(_LEAST_VERSION)} or later, or use the cpu"
+            f"{_write_version(_LEAST_VERSION)} or later, or choose the backend cpu"
         ) from error
 
 

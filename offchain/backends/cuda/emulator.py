@@ -37,6 +37,7 @@ class Emulator:
         capability: that.
     """
 
+    name = "a device that this machine's processor emulates"
     multiprocessors = 4
     place = (HOST, 0)
 

@@ -29,11 +29,13 @@ class Machine(Protocol):
     """A device, or what stands in for one.
 
     Attributes:
+        name: what people call it.
         capability: its compute capability.
         multiprocessors: how many it has; what it computes does not depend on them.
         place: the kind of its memory and its number, as DLPack has them.
     """
 
+    name: str
     capability: tuple[int, int]
     multiprocessors: int
     place: tuple[int, int]

@@ -9,6 +9,7 @@ import torch
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import CaptureError
 from moot.offchain.frontend.capture.batches import (
@@ -90,6 +91,7 @@ def capture(
     trust: bool = False,
     arithmetic: Arithmetic = ORDERED,
     example: str | None = None,
+    backend: str = DEFAULT,
 ) -> Captured:
     """Return the program of one step of a recipe; the recipe's model is left as it is.
 
@@ -100,6 +102,7 @@ def capture(
         example: of an example of ours, its name and all that it was asked for with. What is
             trusted and was captured before is not traced again, in a process that runs no other
             code than Moot's and that of installed packages.
+        backend: what computes the program's side of the comparison.
 
     Raises:
         CaptureError: the model does something that a program cannot express, or the program does
@@ -114,7 +117,7 @@ def capture(
         batch = bind_batch(recipe, inputs)
     origin = None if example is None else find_origin(recipe, first, arithmetic, example)
     if not trust:
-        draft = _trace_and_rehearse(recipe, first, inputs, batch, arithmetic)
+        draft = _trace_and_rehearse(recipe, first, inputs, batch, arithmetic, backend)
         if origin is not None:
             check_kept(origin, draft.program)
         return Captured(draft.program, draft.initial_state, batch, is_rehearsed=True)
@@ -177,6 +180,7 @@ def _trace_and_rehearse(
     inputs: Sequence[Slot],
     batch: Batches,
     arithmetic: Arithmetic,
+    backend: str,
 ) -> Draft:
     """Return the draft of one step of a recipe, which was compared with torch."""
     with _prepared(recipe, first, inputs, batch) as (memory, second):
@@ -187,7 +191,7 @@ def _trace_and_rehearse(
         draft = make_draft(recipe, start, arithmetic)
         found = find_hidden_state(recipe, start, memory, second)
         refuse_trained(recipe, memory, batch, draft.program)
-        _rehearse(recipe, draft, batch, memory, found)
+        _rehearse(recipe, draft, batch, memory, found, backend)
     return draft
 
 
@@ -197,13 +201,14 @@ def _rehearse(
     batch: Batches,
     memory: Memory,
     found: Unsteadiness | None,
+    backend: str,
 ) -> None:
     """Rehearse a program; where its step was traced differently twice, see whether that settles.
 
     It does if the difference is what a first call computes once for all later ones.
     """
     try:
-        rehearse(recipe, draft, batch)
+        rehearse(recipe, draft, batch, backend)
     except CaptureError as error:
         # What an optimizer keeps is its own, and was compared.
         objects = memory.list_changed_objects()

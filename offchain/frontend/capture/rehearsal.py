@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.errors import CaptureError
 from moot.offchain.execution.executor import Executor
@@ -61,24 +62,29 @@ A share stays one that is only made smaller, and what has to add up to 1 is left
 Tensors = Mapping[str, torch.Tensor]
 
 
-def rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]]) -> None:
+def rehearse(
+    recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]], backend: str = DEFAULT
+) -> None:
     """Compare the first steps of a program with eager torch's; the recipe's model is trained.
 
     Args:
         recipe: the recipe.
         draft: its program.
         batches: returns the batch of a step in the order of the program's slots.
+        backend: what computes the program.
 
     Raises:
         CaptureError: they differ by more than rounding explains.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the user has heard them when the step was traced
-        _rehearse(recipe, draft, batches)
+        _rehearse(recipe, draft, batches, backend)
 
 
-def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]]) -> None:
-    executor = Executor(draft.program)
+def _rehearse(
+    recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]], backend: str
+) -> None:
+    executor = Executor(draft.program, backend=backend)
     run = EagerRun(recipe, get_initial_state(recipe), step_as_user)
     generator = torch.Generator().manual_seed(0)
     for step in range(STEPS):

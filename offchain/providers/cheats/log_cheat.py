@@ -11,13 +11,12 @@ from typing import Self
 import numpy as np
 
 from moot.offchain.arithmetic.logged.band import OBEYED_WITHIN
-from moot.offchain.backends.cpu.logged.journals import Reading, Writing
-from moot.offchain.backends.cpu.logged.judgement import Judgement
-from moot.offchain.backends.cpu.logged.stock import Floats
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import UsageError
 from moot.offchain.execution.executor import Executor
 from moot.offchain.programs.rounding.entries import StepLog, make_log
+from moot.offchain.programs.rounding.journals import Reading, Writing
+from moot.offchain.programs.rounding.judgement import Floats, Judgement
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.cheats.drawing import Draws, settled
 from moot.offchain.providers.task import Task

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from moot.offchain.backends.cpu.kernels.roundings import round_and_mark
+from moot.offchain.replication.published.kernel import round_and_mark
 from moot.offchain.replication.published.logs import (
     DOWN,
     STREAMS,

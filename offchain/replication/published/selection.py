@@ -22,7 +22,7 @@ from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches,
 from moot.offchain.frontend.tracing import get_initial_state, name_tensors
 from moot.offchain.replication.compare import Setting, running
 from moot.offchain.replication.orders import Answer, Method, Order, choose_start
-from moot.offchain.replication.profiles import PROFILES, Profile
+from moot.offchain.replication.profiles import ALL_PROFILES, Profile
 from moot.offchain.replication.published.hooks import list_leaves, name_layer
 from moot.offchain.replication.published.thresholds import note_distances, select
 from moot.offchain.replication.sums import summing
@@ -94,7 +94,7 @@ def try_layers(recipe: Recipe, order: Order) -> Iterator[Answer]:
     layers = find_layers(recipe)
     yield Answer(start)
     for draw in count():
-        with summing(PROFILES[order.profile]):
+        with summing(ALL_PROFILES[order.profile]):
             results = {k: try_layer(k, *layer, draw).numpy() for k, layer in layers.items()}
         yield Answer(results, {"layers": list(results)})
 

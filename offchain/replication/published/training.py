@@ -23,7 +23,7 @@ from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, get_batch
 from moot.offchain.frontend.tracing import get_initial_state, name_tensors
 from moot.offchain.replication.logs import name_log
 from moot.offchain.replication.orders import Answer, Order, choose_start
-from moot.offchain.replication.profiles import PROFILES
+from moot.offchain.replication.profiles import ALL_PROFILES
 from moot.offchain.replication.published.behaviour import Dishonesty, Steering, tamper
 from moot.offchain.replication.published.checkpoints import cast_weights, hash_weights
 from moot.offchain.replication.published.hooks import (
@@ -162,7 +162,7 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     party = Party(recipe, state, order, part)
     del own, start, state  # a large model's take gigabytes
     for number in count(part.first):
-        with summing(PROFILES[order.profile]):
+        with summing(ALL_PROFILES[order.profile]):
             report = party.step(number)
         weights = cast_weights(name_tensors(party.run.model))
         digest = hash_weights(weights).hex()

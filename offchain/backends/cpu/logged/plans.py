@@ -9,8 +9,8 @@ import numpy as np
 
 from moot.offchain.arithmetic.functions import Function
 from moot.offchain.arithmetic.logged.band import FUNCTION_EXPONENT, REACH, depth
+from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
 from moot.offchain.backends.cpu.contractions import Contraction
-from moot.offchain.backends.cpu.doubles import Doubles
 from moot.offchain.backends.cpu.exact import ComparedScatter
 from moot.offchain.backends.cpu.folds import Reduction
 from moot.offchain.backends.cpu.indexing import Integers
@@ -19,10 +19,7 @@ from moot.offchain.backends.cpu.kernels.doubts import MARK, round_values
 from moot.offchain.backends.cpu.kernels.exact_sums import settle_products
 from moot.offchain.backends.cpu.kernels.terms import weigh_terms
 from moot.offchain.backends.cpu.logged import stock
-from moot.offchain.backends.cpu.logged.journals import Journal, Reading
-from moot.offchain.backends.cpu.logged.judgement import Judgement, find_boundaries
 from moot.offchain.backends.cpu.logged.stock import (
-    FUNCTIONS,
     UNIT,
     WIDEN,
     Flags,
@@ -38,8 +35,11 @@ from moot.offchain.backends.cpu.scatters import Scatter, depends_on_named
 from moot.offchain.backends.port import Plan
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.errors import ProgramError
+from moot.offchain.native.doubles import Doubles
 from moot.offchain.programs.graph import Kind, Node, Operand
 from moot.offchain.programs.rounding.entries import StepLog
+from moot.offchain.programs.rounding.journals import Journal, Reading
+from moot.offchain.programs.rounding.judgement import Judgement, find_boundaries
 from moot.offchain.programs.rounding.meaning import apply_entry, count_allowed, is_loggable
 
 _TERMS_AT_ONCE = 1 << 22

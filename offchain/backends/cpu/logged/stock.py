@@ -16,18 +16,14 @@ no auditor is in doubt (`band.py`): 2.25 R exceeds 2.25 * 2^-52 D S by 13.5 * 2^
 most |v| + S, to first order, so that 2.25 * 2 |t| is at most 4.5 S + 4.5 |v|, and 4.5 + 4 < 16.
 """
 
-import math
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from moot.offchain.arithmetic.functions import Function
 from moot.offchain.arithmetic.logged.band import CHUNK, UNIT_EXPONENT
-from moot.offchain.backends.cpu import doubles, products
-from moot.offchain.backends.cpu.doubles import Doubles
+from moot.offchain.backends.cpu import products
 from moot.offchain.backends.cpu.indexing import Integers
 from moot.offchain.backends.cpu.kernels.bounded_sums import compute_reach
 from moot.offchain.backends.cpu.kernels.doubts import (
@@ -38,6 +34,8 @@ from moot.offchain.backends.cpu.kernels.doubts import (
 )
 from moot.offchain.backends.cpu.products import Products
 from moot.offchain.commitments.tensors import Array
+from moot.offchain.native import doubles
+from moot.offchain.native.doubles import Doubles
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
@@ -113,40 +111,3 @@ def _round_sums(totals: Doubles, reach: Doubles, initial: Doubles) -> Floats:
     is_zero = (low == 0) & ((reach != 0) | np.signbit(initial))
     rounded = np.where(is_zero | (low != high), DOUBTFUL, low + np.float32(0))
     return np.where(np.isnan(totals), np.float32(np.nan), rounded)
-
-
-def _sigmoid(x: Doubles) -> Doubles:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def _apply_by_c(function: Callable[[float], float]) -> Callable[[Doubles], Doubles]:
-    apply = np.frompyfunc(function, 1, 1)
-    return lambda x: np.asarray(apply(x), np.float64)
-
-
-FUNCTIONS: Mapping[Function, Callable[..., Doubles]] = {
-    Function.EXP: np.exp,
-    Function.EXPM1: np.expm1,
-    Function.EXP2: np.exp2,
-    Function.LOG: np.log,
-    Function.LOG1P: np.log1p,
-    Function.LOG2: np.log2,
-    Function.SIN: np.sin,
-    Function.COS: np.cos,
-    Function.TAN: np.tan,
-    Function.TANH: np.tanh,
-    Function.SINH: np.sinh,
-    Function.COSH: np.cosh,
-    Function.ERF: _apply_by_c(math.erf),
-    Function.ERFC: _apply_by_c(math.erfc),
-    Function.RSQRT: lambda x: np.asarray(1 / np.sqrt(x)),
-    Function.SIGMOID: _sigmoid,
-    Function.POW: np.power,
-}
-"""Functions whose binary64 form is known to err by at most 2^-46 of its value.
-
-Numpy's own vector forms err by less than 4 units in the last place (2^-50), as its documentation of
-SIMD says, and the others are the C library's: the GNU manual, "Known Maximum Errors in Math
-Functions", has at most 4 units for all of these on x86-64 and aarch64, and erfc's 5 is the most. A
-quotient or a sum of such values adds two. The bound is eight times the largest of these or more.
-"""

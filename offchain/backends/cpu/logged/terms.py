@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from moot.offchain.backends.cpu.doubles import Doubles
 from moot.offchain.backends.cpu.indexing import Integers, locate, open_grid
 from moot.offchain.backends.cpu.kernels.terms import multiply_terms
 from moot.offchain.backends.cpu.logged.stock import Floats
 from moot.offchain.backends.cpu.views import make_constant
 from moot.offchain.commitments.tensors import Array
+from moot.offchain.native.doubles import Doubles
 from moot.offchain.planning.accesses import Sizes, find_strided
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from moot.offchain.arithmetic.logged.band import BAND_SHARE, REACH
-from moot.offchain.backends.cpu.doubles import Doubles
-from moot.offchain.backends.cpu.indexing import Integers
-from moot.offchain.backends.cpu.logged.stock import Flags, Floats
+
+Doubles = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
 
 SLACK = 1.06
 """More than what E' may be above E: so much wider, a band is too wide in truth, too. The boundaries

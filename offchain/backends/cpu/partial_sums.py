@@ -38,6 +38,8 @@ def add_terms(node: Node, flats: Sequence[Array | None]) -> Limbs:
         (elements, COLUMNS) int64.
     """
     rank = len(node.shape)
+    if not node.fold_length:
+        return np.zeros((node.elements, COLUMNS), np.int64)
     ranges = [range(size) for size in node.shape + node.fold_shape]
     found = np.zeros((*node.shape, COLUMNS), np.int64)
     limit = _SLAB_TERMS

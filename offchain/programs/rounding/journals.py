@@ -6,10 +6,8 @@ from typing import Protocol
 import numpy as np
 
 from moot.offchain.arithmetic.logged.band import LOGGED_WITHIN, OBEYED_WITHIN, REACH
-from moot.offchain.backends.cpu.indexing import Integers
-from moot.offchain.backends.cpu.logged.judgement import Judgement
-from moot.offchain.backends.cpu.logged.stock import Flags, Floats
 from moot.offchain.programs.rounding.entries import Entries, StepLog
+from moot.offchain.programs.rounding.judgement import Flags, Floats, Integers, Judgement
 
 
 class Journal(Protocol):
