@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from moot.disputing import Dispute
 from moot.offchain.backends.cuda import driver
 from moot.offchain.backends.table import BACKENDS
 from moot.offchain.errors import DeviceError, UsageError
 from moot.offchain.providers.setting import Setting, check_setting, describe_backends
-from moot.reporting import make_report
-from moot.session import Session, prepare
+from moot.session import prepare
 from tests.end_to_end.command import complaint, moot
 from tests.quick import only
 
@@ -20,27 +20,24 @@ SETTING = Setting(program="mlp", steps=2, checkpoint_every=2, trust_capture=True
 on_device = pytest.mark.skipif(not driver.is_here(), reason="there is no NVIDIA device")
 
 
-def play(folder: Path, honest: str, liar: str, setting: Setting = SETTING) -> Session:
+def play(folder: Path, honest: str, liar: str, setting: Setting = SETTING) -> Dispute:
     """Play a dispute between an honest provider on a backend, and a liar on the same or another."""
     chosen = replace(setting, backend=honest, cheat_backend=liar)
-    session = prepare(chosen, folder / f"{honest} {liar}", lambda *_: None)
-    for _ in session.play():
-        pass
-    return session
+    return prepare(chosen, folder / f"{honest} {liar}", lambda *_: None).finish()
 
 
-def check_alike(one: Session, other: Session) -> None:
+def check_alike(one: Dispute, other: Dispute) -> None:
     """Check that two disputes are the same, whoever computed: claims, moves, gas and the find."""
-    found, expected = make_report(other), make_report(one)
+    found, expected = other.to_dict(), one.to_dict()
     for key in ("verdict", "located", "transactions", "gas", "behaviours"):
         assert found[key] == expected[key], key
     claims, others = ({n: run.history_root for n, run in it.runs.items()} for it in (one, other))
     assert claims == others
-    assert other.honest_won
+    assert other.verdict.honest_won
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> Session:
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Dispute:
     """Return the dispute in which the processor computes for both."""
     return play(tmp_path_factory.mktemp("usual"), CPU, CPU)
 
@@ -53,7 +50,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Session:
     ),
 )
 def test_a_dispute_is_the_same_whatever_computes(
-    tmp_path: Path, usual: Session, honest: str, liar: str
+    tmp_path: Path, usual: Dispute, honest: str, liar: str
 ) -> None:
     """A device that is emulated claims, defends and loses as the processor does, bit for bit."""
     check_alike(usual, play(tmp_path, honest, liar))
