@@ -11,7 +11,7 @@ from rich.text import Text
 from moot.command import options
 
 if TYPE_CHECKING:
-    from moot.conformance import Finding
+    from moot.sim.economy.conformance import Finding
 
 
 def tell_findings(

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,15 +85,21 @@ def test_results_are_plain_values_on_demand(played: moot.Dispute) -> None:
     assert "<th>gas_used</th>" in played.moves._repr_html_()
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frames_of_libraries_that_are_not_there(
-    played: moot.Dispute, monkeypatch: pytest.MonkeyPatch
+    played: moot.Dispute, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
-    """A frame is made by the library that is installed, and its lack is said in one line."""
-    pandas = pytest.importorskip("pandas")
-    assert isinstance(played.moves.to_pandas(), pandas.DataFrame)
-    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(moot.UsageError, match="pandas is not installed"):
-        played.moves.to_pandas()
+    """The lack of a library is said in one line, with what there is without it."""
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(moot.UsageError, match=f"{library} is not installed.*to_arrow"):
+        getattr(played.moves, f"to_{library}")()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_libraries_that_are_there(played: moot.Dispute, library: str) -> None:
+    """A frame has a row for each move, of the library that was asked for."""
+    pytest.importorskip(library)
+    assert len(getattr(played.moves, f"to_{library}")()) == len(played.moves)
 
 
 def test_the_state_of_a_run_has_names(runs: list[moot.Run]) -> None:

@@ -61,6 +61,7 @@ LAYERS = (
     "moot.tasks",
     "moot.running",
     "moot.disputing",
+    "moot.asking",
     "moot.markets",
     "moot.conformance",
     "moot.session",
@@ -150,6 +151,11 @@ def test_a_device_that_is_named_would_be_seen() -> None:
     """What an import names is found, whoever imports it."""
     found = {module for module, _ in find_named(["moot.offchain.backends.port"])}
     assert {"moot.offchain.execution.executor", "moot.offchain.backends.cpu.backend"} <= found
+
+
+def test_modules_of_the_root_have_layers() -> None:
+    """Each module beside the packages is named: none stands where all others would do."""
+    assert {f"moot.{path.stem}" for path in (ROOT / "moot").glob("[!_]*.py")} <= set(LAYERS)
 
 
 def test_a_higher_import_would_be_seen() -> None:
