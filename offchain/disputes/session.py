@@ -20,7 +20,7 @@ from moot.offchain.disputes.game import Game, Played
 from moot.offchain.disputes.needs import keep_need, recall_need
 from moot.offchain.disputes.terms import Stakes
 from moot.offchain.errors import UsageError
-from moot.offchain.programs.catalogue import NAMES
+from moot.offchain.programs.catalogue import NAMES, is_file
 from moot.offchain.providers.batches import Choice
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import ALL_CHEATS, LOG_CHEATS
@@ -165,7 +165,7 @@ def make_task(
         example=_describe_example(setting),
     )
     batch: Callable[[int], Sequence[Array]] = captured.batch
-    if choice is None and setting.program not in NAMES:
+    if choice is None and is_file(setting.program):
         check_elsewhere(setting.program, setting.seed, captured.batch, captured.program.batch)
     if choice is not None:
         batch = choice.make_batches(captured.program.batch, setting.steps)

@@ -13,9 +13,7 @@ from moot.offchain.frontend.interop.folders import load_model, load_tokenizer
 from moot.offchain.frontend.interop.texts import SIZES, Window
 from moot.offchain.frontend.optimizers import AdamW, Optimizer
 from moot.offchain.frontend.recipe import Batch, InferenceRecipe, Recipe, TrainingRecipe
-
-PREFIX = "hf:"
-"""What the name of a folder begins with where a program is named."""
+from moot.offchain.programs.catalogue import FOLDER
 
 _RATE = 5e-5
 _LENGTHS = ("max_position_embeddings", "n_positions")
@@ -88,7 +86,7 @@ def load_folder(spec: str, size: str, seed: int, data: Path | None, *, inference
         raise UsageError.unknown("size", size, SIZES)
     window = SIZES[size]
     return from_pretrained(
-        spec.removeprefix(PREFIX),
+        spec.removeprefix(FOLDER),
         inference=inference,
         data=data,
         samples=window.samples,

@@ -8,12 +8,14 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.optim.lr_scheduler import LambdaLR
 
 from moot.offchain.errors import CannotTranslate
 from moot.offchain.frontend.clipping import ClipNorm
 from moot.offchain.frontend.interop.loops import end_batches
 from moot.offchain.frontend.interop.order import Collate, Numbered, number_batches
 from moot.offchain.frontend.interop.refusals import check_trainer
+from moot.offchain.frontend.optimizers.timetables import LEAST_UPDATES
 from moot.offchain.frontend.recipe import Batch, TrainingRecipe, check_model
 from moot.offchain.text import name_kind
 
@@ -32,8 +34,9 @@ def from_trainer(trainer: Any) -> TrainingRecipe:
     order of the Trainer's sampler, its loss with `num_items_in_batch`, its clipping, its optimizer
     with the groups of weight decay, and its scheduler over the same number of updates. Losses are
     those that `train` would have if it were called now, but for rounding and for dropout, whose
-    random numbers are Moot's own. The Trainer trains nothing and can be used as before; its model
-    is in training mode afterwards, and has the special tokens of its tokenizer, as in `train`.
+    random numbers are Moot's own; there is no update after its last. The Trainer trains nothing
+    and can be used as before; its model is in training mode afterwards, and has the special tokens
+    of its tokenizer, as in `train`.
 
     Args:
         trainer: a Trainer, with its data set, on the processor.
@@ -118,7 +121,7 @@ def _keep_columns(collate: Collate, columns: Sequence[str]) -> Collate:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Return whether two entries of a batch are the same; those that are no tensors are not read."""
+    """Return whether two entries of a batch are the same, as far as they are tensors."""
     if not isinstance(one, torch.Tensor):
         return True
     return isinstance(other, torch.Tensor) and torch.equal(one, other)
@@ -128,12 +131,7 @@ def _count_updates(args: Any, batches: int) -> int:
     """Return how many updates `train` makes, by which a schedule is stretched."""
     if args.max_steps > 0:
         return int(args.max_steps)
-    return math.ceil(args.num_train_epochs * max(math.ceil(batches / _accumulated(args)), 1))
-
-
-def _accumulated(args: Any) -> int:
-    count: int = args.gradient_accumulation_steps
-    return count
+    return math.ceil(args.num_train_epochs * math.ceil(batches / args.gradient_accumulation_steps))
 
 
 def _make_optimizer(trainer: Any, updates: int) -> tuple[Any, Any]:
@@ -145,8 +143,24 @@ def _make_optimizer(trainer: Any, updates: int) -> tuple[Any, Any]:
         if type(wrapped).__name__ == "AcceleratedOptimizer":
             trainer.optimizer = wrapped.optimizer
         trainer.create_optimizer()
+        is_own = trainer.lr_scheduler is None
         trainer.create_scheduler(num_training_steps=updates)
-        return trainer.optimizer, trainer.lr_scheduler
+        scheduler = trainer.lr_scheduler
+        if is_own and type(scheduler) is LambdaLR:
+            last = max(updates, LEAST_UPDATES)
+            scheduler.lr_lambdas = [_end(rate, last) for rate in scheduler.lr_lambdas]
+        return trainer.optimizer, scheduler
+
+
+def _end(rate: Callable[[int], float], last: int) -> Callable[[int], float]:
+    """Return a schedule that ends with the last update of `train`, so that its table is short."""
+
+    def ended(update: int) -> float:
+        if update > last:
+            raise IndexError(update)
+        return rate(update)
+
+    return ended
 
 
 @contextmanager
