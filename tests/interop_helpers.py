@@ -22,7 +22,7 @@ from transformers import (
 
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import Captured, capture
-from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.frontend.recipe import Recipe, get_function
 
 VOCABULARY = 64
 TOKENS = 8
@@ -130,7 +130,7 @@ def make_arguments(folder: Path, **settings: Any) -> TrainingArguments:
 
 def make_trainer(folder: Path, model: Any = None, rows: Any = None, **settings: Any) -> Trainer:
     """Return a Trainer; what is no argument of its own is one of its `TrainingArguments`."""
-    own = ("data_collator", "compute_loss_func", "callbacks", "optimizers", "processing_class")
+    own = ("data_collator", "compute_loss_func", "callbacks", "optimizers", "eval_dataset")
     given = {name: settings.pop(name) for name in own if name in settings}
     return Trainer(
         model=make_speaker() if model is None else model,
@@ -175,6 +175,13 @@ def run(captured: Captured, steps: int) -> tuple[list[float], Sequence[Any]]:
         state = executor.run(state, captured.batch(step), step)
         losses.append(float(state[place]))
     return losses, state
+
+
+def ask(recipe: Recipe, step: int = 0) -> Any:
+    """Return what a recipe's function makes of a batch, in eager torch."""
+    batch = recipe.batch(step)
+    arguments = batch if isinstance(batch, (tuple, list)) else (batch,)
+    return get_function(recipe)(recipe.model, *arguments)
 
 
 def learn(recipe: Recipe, steps: int) -> list[float]:

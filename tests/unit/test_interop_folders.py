@@ -17,6 +17,7 @@ from moot.offchain.frontend.load import load_recipe
 from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.interop_helpers import (
     VOCABULARY,
+    ask,
     learn,
     make_judge,
     make_speaker,
@@ -45,7 +46,7 @@ def make_finder() -> Any:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a checkpoint of GPT-2, in shards."""
     path = tmp_path_factory.mktemp("shards")
-    make_speaker().save_pretrained(path, max_shard_size="8KB")
+    make_speaker(layers=1).save_pretrained(path, max_shard_size="8KB")
     assert len(list(path.glob("model-*.safetensors"))) > 1
     make_tokenizer().save_pretrained(path)
     return path
@@ -58,12 +59,12 @@ def copy(folder: Path, place: Path) -> Path:
 
 def test_a_folder_learns_its_text_and_goes_back(folder: Path) -> None:
     """A checkpoint in shards is captured, learns, and its state is what torch's model loads."""
-    recipe = from_pretrained(folder, samples=2, tokens=8, seed=3)
+    recipe = from_pretrained(folder, samples=1, tokens=6, seed=3)
     assert isinstance(recipe, TrainingRecipe)
     assert recipe.model.training
-    captured = capture(recipe)
-    losses, state = run(captured, 3)
-    assert losses[-1] < losses[0]
+    captured = capture(recipe, trust=True)
+    losses, state = run(captured, 2)
+    assert losses[0] == pytest.approx(ask(recipe).loss.item(), rel=1e-5)
     model = GPT2LMHeadModel(recipe.model.config)
     weights = to_state_dict(state, recipe)
     model.load_state_dict(weights)
@@ -77,13 +78,12 @@ def test_the_weights_are_the_folders(folder: Path) -> None:
     recipe = load_recipe(f"hf:{folder}", inference=True)
     assert isinstance(recipe, InferenceRecipe)
     assert not recipe.model.training
-    saved, read = make_speaker().state_dict(), recipe.model.state_dict()
+    saved, read = make_speaker(layers=1).state_dict(), recipe.model.state_dict()
     assert all(torch.equal(read[name], tensor) for name, tensor in saved.items())
     assert list(recipe.batch(0)) == ["input_ids"]
     assert recipe.batch(0)["input_ids"].shape == (2, 16)
     assert torch.equal(recipe.batch(5)["input_ids"], recipe.batch(5)["input_ids"])
-    names = [slot.name for slot in capture(recipe, trust=True).program.state]
-    assert [name for name in names if name.startswith("output.")] == ["output.0"]
+    assert list(ask(recipe)) == ["logits"]
 
 
 def test_a_masked_model_learns_to_find_what_is_hidden(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_masked_model_learns_to_find_what_is_hidden(tmp_path: Path) -> None:
     recipe = from_pretrained(save_checkpoint(tmp_path, make_finder()), samples=4, tokens=12)
     batch = recipe.batch(1)
     assert torch.equal(batch["labels"] != -100, batch["input_ids"] == 1)
-    assert len(learn(recipe, 1)) == 1
+    assert ask(recipe, 1).loss.requires_grad
 
 
 def test_batches_of_ones_own_need_no_tokenizer(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_batches_of_ones_own_need_no_tokenizer(tmp_path: Path) -> None:
         return {"input_ids": tokens, "labels": tokens[:, 0] % 3}
 
     recipe = from_pretrained(tmp_path, batch=batch)
-    assert len(learn(recipe, 2)) == 2
+    assert ask(recipe).loss.requires_grad
     with pytest.raises(CannotTranslate, match="BertForSequenceClassification is no language model"):
         from_pretrained(tmp_path)
 
@@ -189,7 +189,7 @@ def break_config(folder: Path) -> None:
 
 def grow(folder: Path) -> None:
     """Have a configuration of more layers than there are weights for."""
-    change_config(folder, n_layer=3)
+    change_config(folder, n_layer=2)
 
 
 DAMAGES = {
@@ -202,8 +202,18 @@ DAMAGES = {
     rename_class: r"transformers [\d.]+ knows no architecture FrogForCausalLM",
     bring_code: "Frog is code of the folder's own, which is not run",
     break_config: r"its config\.json can't be read",
-    grow: r"it has no weights for transformer\.h\.2\..* and \d+ more of GPT2LMHeadModel",
+    grow: r"it has no weights for transformer\.h\.1\..* and \d+ more of GPT2LMHeadModel",
 }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [make_finder, make_speaker])
+def test_checkpoints_are_rehearsed(model: Any, tmp_path: Path) -> None:
+    """Training and inference of a checkpoint, with dropout, are what eager torch makes of them."""
+    save_checkpoint(tmp_path, model())
+    assert len(learn(from_pretrained(tmp_path), 2)) == 2
+    for inference in (False, True):
+        assert capture(from_pretrained(tmp_path, inference=inference)).is_rehearsed
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)

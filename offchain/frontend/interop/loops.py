@@ -124,6 +124,8 @@ def _make_loss(loss: Callable[..., Any] | None) -> Callable[..., Any]:
 
 def _ask_model(model: torch.nn.Module, *batch: Any) -> Any:
     """Return what a model that computes its own loss makes of a batch."""
-    (only, *others) = batch
-    outputs = model(**only) if isinstance(only, Mapping) else model(only, *others)
-    return outputs[0] if isinstance(outputs, tuple) else outputs
+    first, *others = batch
+    outputs = model(**first) if isinstance(first, Mapping) else model(first, *others)
+    if isinstance(outputs, Mapping):
+        return outputs["loss"]
+    return outputs[0] if isinstance(outputs, tuple) else getattr(outputs, "loss", outputs)
