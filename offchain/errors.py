@@ -2,7 +2,8 @@
 
     MootError
     ├── UsageError                  the user asked for something that does not exist
-    │   └── CannotWrite             a file that the user has named can't be written
+    │   ├── CannotWrite             a file that the user has named can't be written
+    │   └── CannotTranslate         another library's object means what no recipe can say
     ├── CaptureError                the model does something a program cannot express
     │   └── CaptureFault            our own code fails where it captures a model
     ├── ProgramError                a program is malformed or breaks a rule
@@ -140,6 +141,17 @@ class UsageError(MootError):
 
 class CannotWrite(UsageError):
     """The operating system refuses to write a file that the user has named."""
+
+
+class CannotTranslate(UsageError):
+    """A checkpoint, a Trainer or a training loop means something that no recipe can say."""
+
+    def __init__(self, subject: str, problem: str, advice: str) -> None:
+        """Name what was given, what of it has no meaning here, and what to do instead."""
+        super().__init__(f"{subject}: {problem}; {advice}")
+        self.subject = subject
+        self.problem = problem
+        self.advice = advice
 
 
 class CaptureError(MootError):

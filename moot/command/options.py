@@ -17,7 +17,7 @@ from moot.offchain.chain import Address
 from moot.offchain.errors import UsageError
 from moot.offchain.parties import settings
 from moot.offchain.parties.settings import MOST_ETHER
-from moot.offchain.programs.catalogue import NAMES, SIZES
+from moot.offchain.programs.catalogue import FOLDER, NAMES, SIZES
 
 if TYPE_CHECKING:
     from moot.offchain.datastore.store import DataStore
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 MAX_SEED = 2**64 - 1
 
 RUNS_HERE = "whose code runs on this machine, with all that you may do"
-PROGRAM_HELP = f"{', '.join(NAMES)}, or path/to/file.py:function, {RUNS_HERE}."
-SIZE_HELP = f"{', '.join(SIZES)}: of an example."
+PROGRAM_HELP = (
+    f"{', '.join(NAMES)}; {FOLDER}FOLDER, a checkpoint of the transformers library; or "
+    f"path/to/file.py:function (or :recipe, or :trainer), {RUNS_HERE}."
+)
+SIZE_HELP = f"{', '.join(SIZES)}: of an example, or of a checkpoint's batches."
 
 PLAIN_WIDTH = 110
 """Columns of output that goes to a file or a pipe."""

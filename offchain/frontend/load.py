@@ -1,4 +1,4 @@
-"""Recipes by name: an example's, or a function in a file of the user's."""
+"""Recipes by name: an example's, a checkpoint folder's, or what a file of the user's has."""
 
 import inspect
 import sys
@@ -12,6 +12,7 @@ from moot.offchain.errors import UsageError
 from moot.offchain.frontend.environment import standard_torch
 from moot.offchain.frontend.neighbours import Neighbourhood
 from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.programs.catalogue import FOLDER
 
 
 @standard_torch()
@@ -26,16 +27,22 @@ def load_recipe(
     """Return the recipe that a user asks for.
 
     Args:
-        spec: an example's name, or `path/to/file.py:function`; the function takes the seed.
-        size: an example's size.
-        seed: passed on to the recipe.
-        data: the text of an example that is a language model.
-        inference: an example's forward pass instead of its training.
+        spec: an example's name; `hf:FOLDER`, a checkpoint of the transformers library; or
+            `path/to/file.py:NAME`: a function that takes the seed and returns a recipe or a
+            Trainer of the transformers library, or either itself.
+        size: an example's size, or that of a checkpoint's batches.
+        seed: passed on to the recipe; one that a file holds has its own.
+        data: the text of a language model, an example or a checkpoint.
+        inference: an example's or a checkpoint's forward pass instead of its training.
 
     Raises:
-        UsageError: there is no such example, file or function, or it returns something else.
+        UsageError: there is no such example, folder, file or name, or it is something else.
     """
     path, separator, name = spec.rpartition(":")
+    if spec.startswith(FOLDER):
+        from moot.offchain.frontend.interop.pretrained import load_folder  # noqa: PLC0415 - heavy
+
+        return load_folder(spec, size, seed, data, inference=inference)
     if not separator and not spec.endswith(".py"):
         from moot.offchain.frontend.examples import build  # noqa: PLC0415 - only examples need it
 
@@ -47,16 +54,37 @@ def load_recipe(
     _check_file(Path(path))
     neighbours = Neighbourhood(Path(path).parent)
     with neighbours:
-        function = _load_function(Path(path), name)
-        _check_function(spec, function)
-        recipe = function(seed)
+        recipe = _make_recipe(spec, _load_name(Path(path), name), seed)
     if isinstance(recipe, TrainingRecipe):
         loss = neighbours.bind(recipe.loss)
         return replace(recipe, loss=loss, batch=neighbours.bind(recipe.batch))
-    if isinstance(recipe, InferenceRecipe):
-        forward = neighbours.bind(recipe.forward)
-        return replace(recipe, forward=forward, batch=neighbours.bind(recipe.batch))
-    raise UsageError(f"{spec} returns {type(recipe).__name__}; return a recipe")
+    forward = neighbours.bind(recipe.forward)
+    return replace(recipe, forward=forward, batch=neighbours.bind(recipe.batch))
+
+
+def _make_recipe(spec: str, found: Any, seed: int) -> Recipe:
+    """Return the recipe that a name in a file stands for.
+
+    Raises:
+        UsageError: it stands for something else.
+    """
+    made = found
+    if not isinstance(found, (TrainingRecipe, InferenceRecipe)) and not _is_trainer(found):
+        _check_function(spec, found)
+        made = found(seed)
+    if _is_trainer(made):
+        from moot.offchain.frontend.interop.trainers import from_trainer  # noqa: PLC0415 - heavy
+
+        return from_trainer(made)
+    if isinstance(made, (TrainingRecipe, InferenceRecipe)):
+        return made
+    raise UsageError(f"{spec} returns {type(made).__name__}; return a recipe or a Trainer")
+
+
+def _is_trainer(found: Any) -> bool:
+    """Return whether an object is a Trainer, of a library that is not loaded for the question."""
+    kind = getattr(sys.modules.get("transformers.trainer"), "Trainer", None)
+    return isinstance(kind, type) and isinstance(found, kind)
 
 
 def _check_file(path: Path) -> None:
@@ -86,8 +114,8 @@ def _check_function(spec: str, function: Callable[[int], Any]) -> None:
         return
 
 
-def _load_function(path: Path, name: str) -> Callable[[int], Any]:
-    """Run a file as a module and return one of its functions."""
+def _load_name(path: Path, name: str) -> Any:
+    """Run a file as a module and return one of its functions, its recipes or its Trainers."""
     name_of_module = f"moot_user_{path.stem}"
     location = spec_from_file_location(name_of_module, path)
     assert location is not None
@@ -99,8 +127,17 @@ def _load_function(path: Path, name: str) -> Callable[[int], Any]:
     except BaseException:
         del sys.modules[name_of_module]
         raise
-    function: Callable[[int], Any] | None = getattr(module, name, None)
-    if function is None or not callable(function):
-        names = [key for key, value in vars(module).items() if callable(value)]
+    found = getattr(module, name, None)
+    if not _is_choice(found):
+        names = [key for key, value in vars(module).items() if _is_choice(value)]
         raise UsageError.unknown(f"function in {path}:", name, names)
-    return function
+    return found
+
+
+def _is_choice(found: Any) -> bool:
+    """Return whether a name of a file can be chosen."""
+    return (
+        callable(found)
+        or isinstance(found, (TrainingRecipe, InferenceRecipe))
+        or _is_trainer(found)
+    )

@@ -10,7 +10,7 @@ from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import UsageError
-from moot.offchain.programs.catalogue import NAMES
+from moot.offchain.programs.catalogue import is_file
 from moot.offchain.providers.batches import Choice
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import LOG_CHEATS
