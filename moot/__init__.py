@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from moot.offchain.chain import Chain, connect
     from moot.offchain.errors import CaptureError, MootError, UsageError
     from moot.offchain.frontend.capture import Captured
+    from moot.offchain.frontend.interop import (
+        from_loop,
+        from_pretrained,
+        from_trainer,
+        to_state_dict,
+    )
     from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
     from moot.offchain.parties.policy import Policy
     from moot.offchain.providers.behaviour import Behaviour
@@ -64,9 +70,13 @@ _PLACES = {
     "cheats": "moot.cheats",
     "connect": "moot.offchain.chain",
     "dispute": "moot.disputing",
+    "from_loop": "moot.offchain.frontend.interop",
+    "from_pretrained": "moot.offchain.frontend.interop",
+    "from_trainer": "moot.offchain.frontend.interop",
     "run": "moot.running",
     "simulate": "moot.markets",
     "sweep": "moot.markets",
+    "to_state_dict": "moot.offchain.frontend.interop",
 }
 """Each public name, and the module that has it; no module is called as a name that it has."""
 
@@ -100,9 +110,13 @@ __all__ = [
     "check_strategy",
     "connect",
     "dispute",
+    "from_loop",
+    "from_pretrained",
+    "from_trainer",
     "run",
     "simulate",
     "sweep",
+    "to_state_dict",
 ]
 
 

@@ -57,7 +57,7 @@ def capture_named(setting: Setting, recipe: "Recipe") -> "Captured":
     from moot.offchain.frontend.capture.elsewhere import check_elsewhere  # noqa: PLC0415 - torch
 
     captured = _capture(setting, recipe)
-    if setting.program not in NAMES:
+    if is_file(setting.program):
         check_elsewhere(setting.program, setting.seed, captured.batch, captured.program.batch)
     return captured
 
