@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ROLES = ("providers", "watchers")
 
 _EPILOG = """\b
-A strategy of ten lines, as in docs/own_strategy.py:
+A strategy of ten lines, as in examples/own_strategy.py:
   from dataclasses import dataclass
   from moot.sim.economy.strategies.base import Strategy
   @dataclass
