@@ -270,7 +270,7 @@ def write_results(found: dict[str, Any]) -> None:
     lines = [
         "# Devices",
         "",
-        "Written by `moot bench device --write`; [backends.md](../explanation/backends.md) explains it.",
+        "Written by `moot bench device --write`; see [backends.md](../explanation/backends.md).",
         "",
     ]
     for row in every:

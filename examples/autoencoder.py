@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - a file of the user's is not part of a package
 """A program of your own: an autoencoder that squeezes handwritten digits through a narrow layer.
 
 Write a function that takes a seed and returns a recipe, and name it where an example's name is

@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - a file of the user's is not part of a package
 """A plot for `moot report DIR --plot examples/base_fee_plot.py`: the base fee, block by block."""
 
 import plotly.graph_objects as go

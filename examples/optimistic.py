@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - a file of the user's is not part of a package
 """Two trainings that a paper on optimistic verifiable training measures (arXiv 2403.09603).
 
 ResNet-50 learns 32 x 32 images from scratch, 64 at a time, and GPT-2 with 124 million weights

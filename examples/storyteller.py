@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - a file of the user's is not part of a package
 """Generation as a program: a small Llama of the transformers library continues two texts of bytes.
 
 A step is a token, so a dispute about a text is first narrowed to one token of it.
