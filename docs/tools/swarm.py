@@ -1,9 +1,10 @@
 """Plays swarms of lies against one honest provider, and measures what they cost it.
 
 `python docs/tools/swarm.py` writes `swarm.csv` and the plot `swarm.png`, and prints the table and
-the fitted lines of `gas.md` and `security.md`. With `--plot` it only draws what has been measured. Swarms of up to ON_CHAIN liars are played on the contract. The same code plays larger
-ones on the model, call by call, and there a call is counted with the mean gas that calls of its
-name had in the largest swarm of its family on the contract. The plot needs matplotlib.
+the fitted lines of `gas.md` and `security.md`. With `--plot` it only draws what has been measured.
+Swarms of up to ON_CHAIN liars are played on the contract. The same code plays larger ones on the
+model, call by call, and there a call is counted with the mean gas that calls of its name had in the
+largest swarm of its family on the contract. The plot needs matplotlib.
 """
 
 import argparse
