@@ -156,33 +156,26 @@ CHOICES: Mapping[str, Choice] = {
     ),
     "reflections": Choice(
         "`qr`, `geqrf`, `lstsq`, `householder_product`",
-        "columns that depend on one another, infinities, NaN, subnormal numbers; vectors and "
-        "factors that are no reflections",
-        "what rounding leaves of such columns, as a direction; LAPACK leaves out what is known to "
-        "be 0, takes subnormal numbers for 0, and maxima without NaN; `lstsq` gives the least of "
-        "all solutions; the gradient of a product divides by reflections",
-        "other rounding errors, as a direction; products of all elements, in which NaN reaches "
-        "every column, and their gradient; `lstsq` gives NaN",
+        "dependent columns, infinities, NaN, subnormal numbers; factors that are no reflections",
+        "what rounding leaves, as a direction; LAPACK skips known zeros, flushes subnormal numbers "
+        "and loses NaN; `lstsq` gives the least solution",
+        "other rounding errors, as a direction; NaN reaches every column; `lstsq` gives NaN",
         "no direction is right; only reflections come from factorizations",
     ),
     "systems": Choice(
         "`det`, `slogdet`, `logdet`, `inv`, `solve`, `lu`, `lu_factor`, `lu_solve`",
         "singular or subnormal matrices, infinities, NaN",
-        "LAPACK multiplies by the reciprocal of a pivot, which overflows, and leaves out what it "
-        "would multiply by 0; the gradient of `logdet` "
-        "of a singular matrix is inf at some places and NaN at others; `inv` raises an error, or "
-        "returns what rounding leaves; a NaN is no pivot",
-        "quotients; that gradient is NaN throughout; an inverse of infinities and NaN; the first "
-        "NaN is a pivot",
+        "LAPACK multiplies by a pivot's reciprocal, and skips zeros; `logdet` has gradients of inf "
+        "and NaN; `inv` raises an error; a NaN is no pivot",
+        "quotients; that gradient is NaN; an inverse of infinities and NaN; a NaN is a pivot",
         "a step of a program always ends; LAPACK's numbers differ between versions",
     ),
     "spectra": Choice(
         "`eigh`, `eigvalsh`, `svd`, `svdvals`, `pinv`, `matrix_rank`, `cond`, `matrix_norm`",
-        "equal eigenvalues or singular values, zeros among them; values below the rounding error "
-        "of the largest; infinities, NaN",
-        "any vectors of such values, and gradients that divide by what rounding leaves between "
-        "them; an error, or what the iteration comes to, where numbers are not finite",
-        "other vectors, and gradients that are inf or NaN where values are equal; NaN",
+        "equal or negligible eigenvalues or singular values, infinities, NaN",
+        "any vectors of such values; gradients divide by what rounding leaves between them; an "
+        "error where numbers are not finite",
+        "other vectors; gradients that are inf or NaN where values are equal; NaN",
         "no vectors are right: give losses that do not depend on them",
     ),
     "matrix exponentials": Choice(

@@ -7,6 +7,7 @@ kinds and the scalar functions that it emitted.
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import torch
@@ -29,6 +30,8 @@ from moot.offchain.frontend.tracing import flatten
 from moot.offchain.programs.graph import Kind, Origin, Slot
 
 PAGE = Path(__file__).parents[1] / "reference" / "operators.md"
+MOST_SHOWN = 300
+"""Characters of names in one row of the table of decompositions."""
 
 Emitted = set[tuple[Kind, Function]]
 
@@ -193,7 +196,9 @@ def render(found: Mapping[str, Emitted], decomposed: Mapping[str, set[str]]) -> 
     yield DECOMPOSITIONS
     for name, parts in sorted(decomposed.items()):
         shown = ", ".join(sorted(part.removeprefix("aten.") for part in parts))
-        yield f"| `{name}` | {shown} |\n"
+        first, *rest = wrap(shown, MOST_SHOWN)
+        yield f"| `{name}` | {first} |\n"
+        yield from (f"| | {line} |\n" for line in rest)
     yield TIED
     yield render_ties()
 

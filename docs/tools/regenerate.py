@@ -1,7 +1,8 @@
 """Runs the commands that the README and docs/ show and puts their real output back into them.
 
-A block that begins with `<!-- output of: COMMAND -->` and is followed by a fenced
-block is replaced by what the command prints now. `--only WORD` runs only the commands with a word.
+A fenced block after `<!-- output of: COMMAND -->` is replaced by what the command prints now, one
+after `<!-- lines 1 5-6 of: COMMAND -->` by these of its lines. `--only WORD` runs only the commands
+with a word.
 """
 
 import argparse
@@ -13,7 +14,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-BLOCK = re.compile(r"(<!-- output of: (?P<command>[^\n]+?) -->\n```text\n).*?(```)", re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- (?:output|lines (?P<lines>[\d -]+)) of: (?P<command>[^\n]+?) -->\n```text\n).*?(```)",
+    re.DOTALL,
+)
 
 
 def run(command: str) -> str:
@@ -26,6 +30,16 @@ def run(command: str) -> str:
     return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines()) + "\n"
 
 
+def choose(lines: str, text: str) -> str:
+    """Return the lines of a text that `1 5-6` names, counted from one."""
+    rows = text.splitlines(keepends=True)
+    chosen = []
+    for word in lines.split():
+        first, _, last = word.partition("-")
+        chosen += rows[int(first) - 1 : int(last or first)]
+    return "".join(chosen)
+
+
 def main() -> None:
     """Rewrite the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -36,7 +50,10 @@ def main() -> None:
         if only not in block["command"]:
             return block[0]
         print(block["command"], file=sys.stderr)
-        return block[1] + run(block["command"]) + block[3]
+        printed = run(block["command"])
+        if block["lines"]:
+            printed = choose(block["lines"], printed)
+        return block[1] + printed + block[4]
 
     for page in PAGES:
         before = page.read_text()
