@@ -72,9 +72,11 @@ def find_broken(page: Path, text: str) -> list[str]:
         name, _, anchor = target.partition("#")
         path = (page.parent / name).resolve() if name else page
         anchors = {""}
-        if path.suffix == ".md" and path.exists():
-            anchors |= list_anchors(text if path == page else path.read_text())
-        if not path.exists() or anchor not in anchors:
+        if path == page:
+            anchors |= list_anchors(text)
+        elif path.suffix == ".md" and path.exists():
+            anchors |= list_anchors(path.read_text())
+        if anchor not in anchors or not (path == page or path.exists()):
             broken.append(target)
     return broken
 

@@ -157,24 +157,23 @@ CHOICES: Mapping[str, Choice] = {
     "reflections": Choice(
         "`qr`, `geqrf`, `lstsq`, `householder_product`",
         "dependent columns, infinities, NaN, subnormal numbers; factors that are no reflections",
-        "what rounding leaves, as a direction; LAPACK skips known zeros, flushes subnormal numbers "
-        "and loses NaN; `lstsq` gives the least solution",
+        "what rounding leaves, as a direction; LAPACK skips zeros, flushes subnormal numbers and "
+        "loses NaN",
         "other rounding errors, as a direction; NaN reaches every column; `lstsq` gives NaN",
         "no direction is right; only reflections come from factorizations",
     ),
     "systems": Choice(
         "`det`, `slogdet`, `logdet`, `inv`, `solve`, `lu`, `lu_factor`, `lu_solve`",
         "singular or subnormal matrices, infinities, NaN",
-        "LAPACK multiplies by a pivot's reciprocal, and skips zeros; `logdet` has gradients of inf "
-        "and NaN; `inv` raises an error; a NaN is no pivot",
+        "LAPACK multiplies by a pivot's reciprocal, and skips zeros; gradients of inf and NaN; "
+        "`inv` raises an error; a NaN is no pivot",
         "quotients; that gradient is NaN; an inverse of infinities and NaN; a NaN is a pivot",
-        "a step of a program always ends; LAPACK's numbers differ between versions",
+        "a step always ends; LAPACK differs between versions",
     ),
     "spectra": Choice(
         "`eigh`, `eigvalsh`, `svd`, `svdvals`, `pinv`, `matrix_rank`, `cond`, `matrix_norm`",
         "equal or negligible eigenvalues or singular values, infinities, NaN",
-        "any vectors of such values; gradients divide by what rounding leaves between them; an "
-        "error where numbers are not finite",
+        "any vectors of such values; gradients divide by what rounding leaves between them; errors",
         "other vectors; gradients that are inf or NaN where values are equal; NaN",
         "no vectors are right: give losses that do not depend on them",
     ),
