@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.programs.graph import Program
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.audit import Audit
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 

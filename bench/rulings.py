@@ -16,16 +16,17 @@ from moot.offchain.datastore.server import Server
 from moot.offchain.datastore.store import open_store
 from moot.offchain.disputes.board import Board
 from moot.offchain.disputes.handover import hand_over
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.disputes.terms import make_terms
 from moot.offchain.errors import VerifierError
 from moot.offchain.parties.hearing import Hearing, hear, judge_found
 from moot.offchain.parties.verifier import rule
 from moot.offchain.programs.cost import compute_operator_cost
 from moot.offchain.programs.graph import Kind
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.publication import get_task, put_task
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 

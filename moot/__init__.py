@@ -1,1 +1,122 @@
-"""Moot: a moot court for machine learning."""
+"""Moot: a moot court for machine learning, in Python.
+
+    import moot
+
+    task = moot.Task(moot.capture(recipe), steps=16, checkpoint_every=4)
+    honest, liar = moot.run(task), moot.run(task, moot.cheats.WrongOutput(step=11))
+    dispute = moot.dispute(task, [honest, liar])
+    dispute.verdict.located.scalar, dispute.gas.by_stage
+    moot.simulate("weak-audit", bond_eth=0.5).to_pandas()
+
+Every name is imported when it is first asked for, so that this module is loaded at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from moot import cheats
+    from moot.conformance import Finding, check_cheat, check_strategy
+    from moot.disputing import Dispute, dispute
+    from moot.markets import Results, simulate, sweep
+    from moot.offchain.chain import Chain, connect
+    from moot.offchain.errors import CaptureError, MootError, UsageError
+    from moot.offchain.frontend.capture import Captured
+    from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+    from moot.offchain.parties.policy import Policy
+    from moot.offchain.providers.behaviour import Behaviour
+    from moot.results import Gas, Ledger, Located, Move, Operator, Scalar, Verdict
+    from moot.running import Run, run
+    from moot.sim.economy.mechanisms.base import Mechanism
+    from moot.sim.economy.strategies.base import Strategy
+    from moot.tasks import Task, capture
+
+    __version__: str
+
+_PLACES = {
+    "Behaviour": "moot.offchain.providers.behaviour",
+    "CaptureError": "moot.offchain.errors",
+    "Captured": "moot.offchain.frontend.capture",
+    "Chain": "moot.offchain.chain",
+    "Dispute": "moot.disputing",
+    "Finding": "moot.conformance",
+    "Gas": "moot.results",
+    "InferenceRecipe": "moot.offchain.frontend.recipe",
+    "Ledger": "moot.results",
+    "Located": "moot.results",
+    "Mechanism": "moot.sim.economy.mechanisms.base",
+    "MootError": "moot.offchain.errors",
+    "Move": "moot.results",
+    "Operator": "moot.results",
+    "Policy": "moot.offchain.parties.policy",
+    "Results": "moot.markets",
+    "Run": "moot.running",
+    "Scalar": "moot.results",
+    "Strategy": "moot.sim.economy.strategies.base",
+    "Task": "moot.tasks",
+    "TrainingRecipe": "moot.offchain.frontend.recipe",
+    "UsageError": "moot.offchain.errors",
+    "Verdict": "moot.results",
+    "capture": "moot.tasks",
+    "check_cheat": "moot.conformance",
+    "check_strategy": "moot.conformance",
+    "cheats": "moot.cheats",
+    "connect": "moot.offchain.chain",
+    "dispute": "moot.disputing",
+    "run": "moot.running",
+    "simulate": "moot.markets",
+    "sweep": "moot.markets",
+}
+"""Each public name, and the module that has it; no module is called as a name that it has."""
+
+__all__ = [
+    "Behaviour",
+    "CaptureError",
+    "Captured",
+    "Chain",
+    "Dispute",
+    "Finding",
+    "Gas",
+    "InferenceRecipe",
+    "Ledger",
+    "Located",
+    "Mechanism",
+    "MootError",
+    "Move",
+    "Operator",
+    "Policy",
+    "Results",
+    "Run",
+    "Scalar",
+    "Strategy",
+    "Task",
+    "TrainingRecipe",
+    "UsageError",
+    "Verdict",
+    "capture",
+    "cheats",
+    "check_cheat",
+    "check_strategy",
+    "connect",
+    "dispute",
+    "run",
+    "simulate",
+    "sweep",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - takes longer than all of this
+
+        return version("moot")
+    if name not in _PLACES:
+        raise AttributeError(f"module 'moot' has no attribute {name!r}")
+    module = import_module(_PLACES[name])
+    value = module if _PLACES[name] == f"moot.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES, "__version__"})

@@ -13,7 +13,7 @@ import numpy as np
 from moot.offchain.disputes.terms import Stakes
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import HONEST
-from moot.offchain.providers.cheats import make_cheat
+from moot.offchain.providers.cheats.reading import make_cheat
 from moot.offchain.providers.task import Task
 from moot.sim.mix import Group
 from moot.sim.scheme import Scheme

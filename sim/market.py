@@ -19,12 +19,13 @@ from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.evidence import rule_for
 from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.disputes.terms import Stakes
 from moot.offchain.errors import UsageError
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import HONEST
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store as Disk
 from moot.offchain.providers.task import Task
 from moot.sim.agents import Agent, View, Work, check_providers, make_providers

@@ -16,10 +16,10 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from moot.offchain.plugins import load_class
 from moot.sim.economy import schema
 from moot.sim.economy.config import RULES, Config
 from moot.sim.economy.mechanisms.table import MECHANISMS
-from moot.sim.economy.plugins import load_class
 from moot.sim.economy.strategies.table import AGENTS, WATCHERS, Row
 from moot.sim.experiments.presets import list_presets
 from moot.sim.strategies import STRATEGIES

@@ -70,10 +70,10 @@ def post(
     of them. With --premium, whoever wins the job is paid for handing the result over: it can be
     demanded on the chain for --premium-window blocks.
     """
-    from moot.offchain.disputes.session import LEAVES  # noqa: PLC0415 - imports numpy
     from moot.offchain.disputes.terms import Stakes  # noqa: PLC0415 - likewise
     from moot.offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
     from moot.offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
+    from moot.offchain.providers.setting import LEAVES  # noqa: PLC0415 - imports numpy
 
     leaf = given.pop("leaf")
     if leaf not in LEAVES:
@@ -116,7 +116,8 @@ def _refuse_given(folder: Path) -> None:
 
 def _capture(arithmetic: str, chosen: dict[str, Any], choice: "Choice | None") -> "Task":
     """Capture the program that was chosen, with a dataset if one was."""
-    from moot.offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
+    from moot.offchain.providers.agreement import make_task  # noqa: PLC0415 - imports torch
+    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - imports torch
 
     steps = options.check_steps(chosen.pop("steps"), inference=chosen["inference"])
     every = options.choose_interval(chosen.pop("checkpoint_every"), 4, steps)

@@ -13,7 +13,7 @@ from moot.command.wording import describe_capture, describe_place, describe_scal
 from moot.sim.scratch import open_room
 
 if TYPE_CHECKING:
-    from moot.offchain.disputes.session import Session
+    from moot.disputing import Dispute
 
 PROGRAM, SIZE = "gpt2", "small"
 STEPS, CHECKPOINT_EVERY = 8, 4
@@ -32,8 +32,8 @@ def demo(chain: str, seed: int, as_json: bool) -> int:  # noqa: FBT001 - click p
     The referee contract finds the one wrong scalar operation, computes it, and slashes the liar.
     """
     from moot.command.narrator import Narrator  # noqa: PLC0415 - likewise
-    from moot.offchain.disputes.report import make_report  # noqa: PLC0415 - imports numpy and the chain
-    from moot.offchain.disputes.session import Setting, prepare  # noqa: PLC0415 - likewise
+    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - likewise
+    from moot.session import prepare  # noqa: PLC0415 - likewise
 
     setting = Setting(
         program=PROGRAM,
@@ -51,30 +51,30 @@ def demo(chain: str, seed: int, as_json: bool) -> int:  # noqa: FBT001 - click p
         markup=True,
     )
     with open_room(ROOM_BYTES) as directory, options.progress(quiet=as_json) as report:
-        session = prepare(setting, directory, report, is_durable=False)
-        _introduce(console, session)
-        narrator = Narrator(session, console)
-        for played in session.play():
+        dispute = prepare(setting, directory, report, is_durable=False)
+        _introduce(console, dispute)
+        narrator = Narrator(dispute.task.program, console)
+        for played in dispute.play():
             narrator.tell(played)
-        result = make_report(session)
+        result = dispute.to_dict()
     if as_json:
         click.echo(json.dumps(result, indent=2))
     else:
-        _conclude(console, session, result)
-    return 0 if session.honest_won else 3
+        _conclude(console, dispute, result)
+    return 0 if dispute.verdict.honest_won else 3
 
 
-def _introduce(console: Console, session: "Session") -> None:
+def _introduce(console: Console, dispute: "Dispute") -> None:
     """Say who plays, and what each of them claims."""
-    task = session.task
+    task = dispute.task
     header = task.commitment.header
     elements = sum(slot.elements for slot in task.program.state)
     console.print(
         f"The step was captured as {header.operators:,} operators over a state of "
         f"{elements:,} numbers; program root {_short(header.root)}."
     )
-    console.print(describe_capture(is_compared=not session.setting.trust_capture))
-    for name, run in session.runs.items():
+    console.print(describe_capture(is_compared=dispute.is_compared))
+    for name, run in dispute.runs.items():
         deed = run.behaviour.describe()
         console.print(f"  {name:<16} claims {_short(run.history_root)}   ({deed})")
     console.print()
@@ -85,14 +85,14 @@ def _short(digest: object) -> str:
     return f"0x{digest.hex()[:12]}…"
 
 
-def _conclude(console: Console, session: "Session", result: dict[str, Any]) -> None:
+def _conclude(console: Console, dispute: "Dispute", result: dict[str, Any]) -> None:
     """Say what was found and who was paid."""
     located, verdict = result["located"], result["verdict"]
     console.print()
     if located["scalar"]:
         console.print(f"[bold]Found[/] in {escape(describe_place(located))}:", markup=True)
         console.print(f"  {describe_scalar(located['scalar'])}")
-        line = session.task.program.lines[located["operator"]["index"]]
+        line = dispute.task.program.lines[located["operator"]["index"]]
         if line:
             console.print(f"  in {line}")
     console.print(

@@ -16,7 +16,7 @@ from moot.offchain.providers.catalogue import ALL_CHEATS, HONEST
 from moot.sim.writing import write_whole
 
 if TYPE_CHECKING:
-    from moot.offchain.disputes.session import Session
+    from moot.disputing import Dispute
 
 HONEST_LOST = 3
 REPLAYS = frozenset({".html", ".json"})
@@ -92,8 +92,8 @@ def dispute(
     that were found, every transaction with its gas, and who was paid. Exits with 0 when the honest
     claim won, 3 when it did not.
     """
-    from moot.offchain.disputes.report import make_report  # noqa: PLC0415 - imports numpy and the chain
-    from moot.offchain.disputes.session import Setting, prepare  # noqa: PLC0415 - likewise
+    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - likewise
+    from moot.session import prepare  # noqa: PLC0415 - likewise
 
     _check_replay(replay)
     steps = options.check_steps(steps, inference=inference)
@@ -114,18 +114,17 @@ def dispute(
         bond_wei=options.to_wei(bond, "--bond"),
     )
     with options.stores(store) as directory, options.progress(quiet=as_json) as report:
-        session = prepare(setting, directory, report, is_durable=store is not None)
-        for played in session.play():
-            report("moves", len(session.moves), len(session.moves) + 1)
-            del played
-        result = make_report(session)
+        played = prepare(setting, directory, report, is_durable=store is not None)
+        for number, _ in enumerate(played.play(), 1):
+            report("moves", number, number + 1)
+        result = played.to_dict()
         if replay is not None:
-            _write_replay(session, replay)
+            _write_replay(played, replay)
     if as_json:
         click.echo(json.dumps(result, indent=2))
     else:
         _show(result)
-    return 0 if session.honest_won else HONEST_LOST
+    return 0 if played.verdict.honest_won else HONEST_LOST
 
 
 def _check_replay(path: Path | None) -> None:
@@ -138,15 +137,12 @@ def _check_replay(path: Path | None) -> None:
         raise CannotWrite(f"cannot write {path}: there is no folder {path.parent}; make it first")
 
 
-def _write_replay(session: "Session", path: Path) -> None:
+def _write_replay(played: "Dispute", path: Path) -> None:
     """Write a dispute's page, or its record."""
     from moot.offchain.court.record import encode_record  # noqa: PLC0415 - seldom needed
-    from moot.offchain.court.replay import record_session  # noqa: PLC0415 - likewise
-    from moot.sim.court.page import make_page  # noqa: PLC0415 - likewise
 
-    record = record_session(session)
     is_page = path.suffix == ".html"
-    write_whole(path, make_page(record) if is_page else encode_record(record).decode())
+    write_whole(path, played.make_page() if is_page else encode_record(played.record()).decode())
 
 
 def _show(result: dict[str, Any]) -> None:

@@ -114,7 +114,7 @@ def market(
     paid on a chain. Prints what became of each strategy, and what each call costs. The same
     options give the same results, byte for byte.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    from moot.offchain.disputes.session import Setting  # noqa: PLC0415 - imports numpy
+    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - imports numpy
     from moot.sim.files import Folder  # noqa: PLC0415 - likewise
     from moot.sim.market import open_market  # noqa: PLC0415 - likewise
     from moot.sim.mix import parse_mix  # noqa: PLC0415 - likewise

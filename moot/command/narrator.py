@@ -6,7 +6,7 @@ from rich.text import Text
 from moot.offchain.court.names import list_names
 from moot.offchain.court.wording import Teller
 from moot.offchain.disputes.game import Played
-from moot.offchain.disputes.session import Session
+from moot.offchain.programs.graph import Program
 from moot.offchain.text import clean
 
 LONGEST = 400
@@ -16,8 +16,8 @@ LONGEST = 400
 class Narrator:
     """Tells what each move means, on a console."""
 
-    def __init__(self, session: Session, console: Console) -> None:
-        names = list_names(session.task.program)
+    def __init__(self, program: Program, console: Console) -> None:
+        names = list_names(program)
         self._teller = Teller(lambda _, index: names[index])
         self._console = console
         self._stage = ""

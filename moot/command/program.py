@@ -47,7 +47,8 @@ def show(
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
     """Capture a program and show it."""
-    from moot.offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
+    from moot.offchain.providers.agreement import make_task  # noqa: PLC0415 - imports torch
+    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - imports torch
 
     setting = Setting(
         program=name,
@@ -140,8 +141,9 @@ def publish(
     **given: Any,
 ) -> None:
     """Capture a program and write its files."""
-    from moot.offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
+    from moot.offchain.providers.agreement import make_task  # noqa: PLC0415 - imports torch
     from moot.offchain.providers.publication import put_task  # noqa: PLC0415 - imports numpy
+    from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - imports torch
 
     setting = Setting(
         program=name,

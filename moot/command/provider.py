@@ -64,11 +64,11 @@ def check(
         has_problem,
     )
     from moot.offchain.disputes.job_check import agree_on, check_job  # noqa: PLC0415 - likewise
-    from moot.offchain.disputes.session import LEAVES  # noqa: PLC0415 - likewise
     from moot.offchain.errors import UsageError  # noqa: PLC0415 - likewise
     from moot.offchain.parties.computing import make_conditions  # noqa: PLC0415 - likewise
     from moot.offchain.parties.workshop import Checks  # noqa: PLC0415 - likewise
     from moot.offchain.providers.publication import get_program, get_task  # noqa: PLC0415 - numpy
+    from moot.offchain.providers.setting import LEAVES  # noqa: PLC0415 - likewise
 
     if leaf not in LEAVES:
         raise UsageError.unknown("leaf", leaf, LEAVES)

@@ -76,7 +76,7 @@ def up(
     """
     from moot.offchain.chain.accounts.journal import FOLDER_VARIABLE  # noqa: PLC0415 - imports the chain
     from moot.offchain.parties.testnet import Testnet  # noqa: PLC0415 - likewise
-    from moot.offchain.providers.cheats import parse_cheat  # noqa: PLC0415 - imports numpy
+    from moot.offchain.providers.cheats.reading import parse_cheat  # noqa: PLC0415 - imports numpy
 
     status = 0
     if cheat:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from moot.contracts.compiler import compile_contract
 from moot.contracts.deployment import deploy_referee
@@ -34,13 +34,21 @@ SENSELESS = (BadCall, LookupError, TypeError, ValueError, OverflowError)
 """What reading an answer raises that is none of the referee's code."""
 
 
+RefereeT = TypeVar("RefereeT", bound="ChainReferee")
+
+
 def deploy(url: str, arithmetic: Arithmetic = ORDERED) -> "ChainReferee":
     """Open a chain and deploy on it a referee of programs of an arithmetic."""
+    return deploy_as(ChainReferee, url, arithmetic)
+
+
+def deploy_as(kind: type[RefereeT], place: Chain | str, arithmetic: Arithmetic) -> RefereeT:
+    """Deploy a referee of a kind on a chain, which is opened if an address is given."""
     started = time.perf_counter()
-    chain = connect(url)
+    chain = connect(place) if isinstance(place, str) else place
     first_block = chain.block_number()
     contract = deploy_referee(chain, chain.accounts[0], arithmetic)
-    referee = ChainReferee(chain, contract, first_block, arithmetic)
+    referee = kind(chain, contract, first_block, arithmetic)
     referee.seconds = time.perf_counter() - started
     return referee
 

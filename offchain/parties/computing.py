@@ -20,7 +20,6 @@ from moot.offchain.disputes.conditions import (
 )
 from moot.offchain.disputes.job_check import agree_on, check_job
 from moot.offchain.disputes.mending import mend_job
-from moot.offchain.disputes.session import Computer, Setting
 from moot.offchain.errors import DamagedFile, MootError, NotInStore, WrongComputation, WrongContent
 from moot.offchain.parties.folder import Folder
 from moot.offchain.parties.live import Desk
@@ -31,8 +30,10 @@ from moot.offchain.parties.workshop import Checks
 from moot.offchain.providers.audit import Audit
 from moot.offchain.providers.batches import StoredBatches
 from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.lineup import Computer
 from moot.offchain.providers.publication import get_program, get_task
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 

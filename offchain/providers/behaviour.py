@@ -4,7 +4,9 @@ A dishonest provider is the same worker with some of these hooks replaced, so th
 really played: with real tensors, real traces and real moves.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.commitments.tree import Digest
@@ -12,17 +14,57 @@ from moot.offchain.programs.graph import Program
 from moot.offchain.programs.rounding.entries import StepLog
 from moot.offchain.providers.catalogue import HONEST
 
+if TYPE_CHECKING:
+    from moot.offchain.providers.cheats.drawing import Draws
+
 Patch = Mapping[int, Callable[[Array], Array]]
 """For the index of a node: takes its output, returns the one that the provider goes on with."""
 
 
 class Behaviour:
-    """The honest behaviour, and the hooks that a dishonest one overrides."""
+    """The honest behaviour, and the hooks that a dishonest one overrides.
+
+    A cheat is a dataclass that inherits from it; its fields are its settings, and those that are
+    None are drawn. Arrays that a hook is given are not its own: it returns others.
+
+        @dataclass(eq=False)
+        class Doubled(moot.Behaviour):
+            step: int = 1
+
+            def patch(self, step, state):
+                return {0: lambda output: output * 2} if step == self.step else None
+    """
 
     name = HONEST
+    """What reports call it; that of the class, where a subclass gives none."""
 
     plays = True
     """Whether the provider makes moves when its claim is disputed."""
+
+    accomplice = ""
+    """The cheat of a further provider, without which there is nothing to dispute."""
+
+    posts_logs = False
+    """Whether the provider writes the rounding logs that are agreed on."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in vars(cls):
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+    @property
+    def is_honest(self) -> bool:
+        """Whether it is the honest behaviour."""
+        return self.name == HONEST
+
+    def draw(self, draws: "Draws") -> Self:
+        """Return the behaviour with the settings that are left out drawn, fit for a task.
+
+        Raises:
+            UsageError: a setting is impossible with the task.
+        """
+        del draws
+        return self
 
     def bind(self, program: Program) -> None:
         """Learn which program is run, before anything else."""
@@ -82,5 +124,6 @@ class Behaviour:
         settings = [
             f"{key}={value.hex() if isinstance(value, bytes) else value}"
             for key, value in values.items()
+            if value is not None
         ]
         return ":".join(filter(None, (self.name, ",".join(settings))))

@@ -31,12 +31,13 @@ from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.evidence import rule_for
 from moot.offchain.disputes.game import Game
 from moot.offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.disputes.stages import get_stage
 from moot.offchain.errors import Reverted, UsageError
 from moot.offchain.programs.catalogue import NAMES as EXAMPLES
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store as Disk
 from moot.offchain.providers.task import Task
 from moot.sim.agents import Provider, View

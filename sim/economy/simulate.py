@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import lru_cache
 
+from moot.offchain.plugins import forget_files
 from moot.sim.economy.config import Config, Program
 from moot.sim.economy.court import Court, MixedCourt, ModelledCourt, PlayedCourt
 from moot.sim.economy.courtroom import Courtroom
 from moot.sim.economy.market import Market
-from moot.sim.economy.plugins import forget_files
 from moot.sim.economy.reporting import Counts, InvalidRunError, Sink
 from moot.sim.economy.streams import Stream
 

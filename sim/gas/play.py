@@ -16,7 +16,9 @@ from moot.offchain.disputes.actors import Player, View
 from moot.offchain.disputes.chain_referee import ChainReferee
 from moot.offchain.disputes.game import Game, Played
 from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.session import Setting, make_runs, make_task, settle
+from moot.offchain.providers.agreement import make_task
+from moot.offchain.providers.lineup import make_runs, settle
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.task import Task
 from moot.offchain.providers.testimony import Testimony
 from moot.sim.gas.operators import OperatorRun

@@ -19,13 +19,14 @@ from moot.offchain.disputes.chain_referee import deploy
 from moot.offchain.disputes.evidence import rule_for
 from moot.offchain.disputes.game import Game
 from moot.offchain.disputes.referee import ModelReferee, Referee
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.disputes.terms import USUAL, Stakes
 from moot.offchain.programs.graph import Kind
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import CHEATS
-from moot.offchain.providers.cheats import make_cheat
+from moot.offchain.providers.cheats.reading import make_cheat
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 from tests.quick import only

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from moot.offchain.disputes.session import Setting, check_setting
 from moot.offchain.errors import UsageError
+from moot.offchain.providers.setting import Setting, check_setting
 from tests.end_to_end.command import Done, complaint, moot
 from tests.quick import every
 

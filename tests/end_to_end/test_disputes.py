@@ -19,7 +19,8 @@ from moot.offchain.disputes.locate import Located, Scalar, locate
 from moot.offchain.programs.graph import Kind, Node
 from moot.offchain.programs.semantics import count_links
 from moot.offchain.providers.catalogue import CHEATS
-from moot.offchain.providers.cheats import WrongOutput, make_cheat
+from moot.offchain.providers.cheats.reading import make_cheat
+from moot.offchain.providers.cheats.wrong_output import WrongOutput
 from moot.offchain.providers.run import Run
 from tests import oracle
 from tests.end_to_end.courtroom import (

@@ -15,17 +15,18 @@ from moot.offchain.disputes.conditions import Conditions
 from moot.offchain.disputes.evidence import check_log, collect
 from moot.offchain.disputes.job_check import _choose_element, agree_on
 from moot.offchain.disputes.referee import ModelReferee
-from moot.offchain.disputes.session import Setting, check_setting, make_task, post_logs
 from moot.offchain.disputes.terms import make_terms
 from moot.offchain.errors import LogError, UnprovenEvidence, UsageError, WrongLog
 from moot.offchain.programs.rounding.entries import encode_log, make_log
 from moot.offchain.programs.rounding.meaning import is_loggable
+from moot.offchain.providers.agreement import make_task, post_logs
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import CHEATS, LOG_CHEATS
-from moot.offchain.providers.log_cheats import add_entry
+from moot.offchain.providers.cheats.log_cheat import add_entry
 from moot.offchain.providers.logs import agree_on_logs, read_logs
 from moot.offchain.providers.publication import get_task as get_published
 from moot.offchain.providers.publication import put_task
+from moot.offchain.providers.setting import Setting, check_setting
 from moot.offchain.providers.task import Task
 from tests.end_to_end.courtroom import Case, Court, check_money, draw_cheat, make_game, run
 

@@ -27,7 +27,7 @@ from moot.offchain.parallel.launch import train
 from moot.offchain.parallel.partition import Share, make_cuts, partition, partition_batches
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 from moot.offchain.providers.behaviour import Behaviour
-from moot.offchain.providers.cheats import WrongOutput
+from moot.offchain.providers.cheats.wrong_output import WrongOutput
 from moot.offchain.providers.task import Task
 from tests.end_to_end.courtroom import COURTS, Case, make_game, run
 from tests.end_to_end.test_disputes import check_dispute
@@ -179,7 +179,7 @@ def test_a_liar_among_the_workers_is_found(tmp_path: Path, monkeypatch: pytest.M
     element, lying = next((e, r) for e, r in runs if r.history.top != top)
     code = (
         "from moot.offchain.parallel import execution\n"
-        "from moot.offchain.providers.cheats import flip_bit\n"
+        "from moot.offchain.providers.cheats.drawing import flip_bit\n"
         "compute = execution.ParallelExecutor._compute\n"
         "def lie(self, index, tensors, step):\n"
         "    output = compute(self, index, tensors, step)\n"

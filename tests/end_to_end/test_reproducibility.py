@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.errors import StoreError
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
-from moot.offchain.providers.cheats import Lazy
+from moot.offchain.providers.cheats.lazy import Lazy
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 from tests.end_to_end.courtroom import programs
@@ -99,6 +100,6 @@ def test_a_store_of_another_run_is_refused(tmp_path: Path) -> None:
     task = make("mlp", 4)
     Run(task, Behaviour(), Store(tmp_path)).compute()
     with pytest.raises(StoreError, match="another run"):
-        Run(task, Lazy(step=0), Store(tmp_path)).compute()
+        Run(task, Lazy(), Store(tmp_path)).compute()
     with pytest.raises(StoreError, match="another run"):
         Run(make("mlp", 1), Behaviour(), Store(tmp_path)).compute()

@@ -22,7 +22,8 @@ from moot.offchain.programs.semantics import (
     finish,
 )
 from moot.offchain.providers.behaviour import Behaviour
-from moot.offchain.providers.cheats import WrongOutput, get_bits
+from moot.offchain.providers.cheats.drawing import get_bits
+from moot.offchain.providers.cheats.wrong_output import WrongOutput
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task

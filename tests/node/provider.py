@@ -12,10 +12,10 @@ from moot.offchain.chain import Chain, Contract, connect
 from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.chain_referee import ChainReferee
 from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.session import Setting
-from moot.offchain.disputes.session import make_task as capture_task
+from moot.offchain.providers.agreement import make_task as capture_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 from moot.sim.paper import PaperRun, make_task

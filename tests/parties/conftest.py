@@ -7,9 +7,10 @@ import pytest
 
 from moot.offchain.datastore.objects import PROGRAMS, TENSORS
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.parties import testnet
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.publication import put_task
+from moot.offchain.providers.setting import Setting
 from tests.parties.nets import MOOT, Heard
 
 

@@ -44,7 +44,7 @@ PARTIES = ("client", "honest", "cheat")
 _PRELOADED = [
     "moot.command.main",
     "moot.offchain.parties.provider",
-    "moot.offchain.disputes.session",
+    "moot.offchain.providers.lineup",
 ]
 
 

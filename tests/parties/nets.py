@@ -6,9 +6,10 @@ import sys
 import time
 from typing import Any
 
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.execution.executor import Executor
 from moot.offchain.parties import testnet
+from moot.offchain.providers.agreement import make_task
+from moot.offchain.providers.setting import Setting
 from tests.training_helpers import encode
 
 MOOT = (sys.executable, "-c", "from moot.command import main; main()")

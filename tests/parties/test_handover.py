@@ -36,7 +36,7 @@ from moot.offchain.parties.hearing import Hearing, hear
 from moot.offchain.programs.encoding import encode_layout, encode_name
 from moot.offchain.programs.graph import Origin
 from moot.offchain.programs.roots import hash_layout
-from moot.offchain.providers.cheats import WrongOutput
+from moot.offchain.providers.cheats.wrong_output import WrongOutput
 from moot.offchain.providers.store import Store
 from moot.offchain.verifier.bounds import Bound
 from tests.end_to_end.courtroom import Case, draw_cheat, get_case, run

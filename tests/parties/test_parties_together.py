@@ -12,11 +12,12 @@ from moot.contracts.deployment import bind_referee
 from moot.offchain.chain import connect
 from moot.offchain.datastore.store import open_store
 from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.disputes.terms import Stakes, make_terms
 from moot.offchain.errors import UsageError
 from moot.offchain.parties import testnet
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.publication import put_task
+from moot.offchain.providers.setting import Setting
 from tests.parties.nets import EASY, MOOT, PATIENCE_S, Heard, call_client, compute_result, post
 from tests.training_helpers import encode
 

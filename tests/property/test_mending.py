@@ -46,11 +46,12 @@ from moot.offchain.datastore.objects import (
 from moot.offchain.datastore.store import DataStore, open_copying, open_store
 from moot.offchain.disputes.availability import Lack, Place, find_answer, list_demand
 from moot.offchain.disputes.mending import MOST_PLACES, _name_all, mend_job
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.disputes.shown import Shown, ShownChunk, ShownOperator, read_shown
 from moot.offchain.disputes.terms import make_terms
 from moot.offchain.errors import CommitmentError, NotInStore, WrongContent
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.publication import get_task, put_task
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.task import Task
 
 REFEREE = "0x" + "ab" * 20

@@ -18,15 +18,16 @@ from moot.offchain.commitments.tensors import (
     compute_tensor_root,
 )
 from moot.offchain.datastore.objects import MAGIC
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import Captured, capture
 from moot.offchain.frontend.examples import build
 from moot.offchain.frontend.optimizers import AdamW
 from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
 from moot.offchain.programs.roots import ProgramTree
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from tests.reproducibility.history import capture_named
 

@@ -17,8 +17,6 @@ from moot.offchain.backends.cpu.kernels.largest import find_largest
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.datastore.store import open_store
 from moot.offchain.disputes.job_check import _check_leaves, check_drawn_steps
-from moot.offchain.disputes.session import Setting
-from moot.offchain.disputes.session import make_task as capture_task
 from moot.offchain.disputes.terms import make_terms
 from moot.offchain.errors import WrongComputation
 from moot.offchain.execution.preparation import Preparation
@@ -28,10 +26,12 @@ from moot.offchain.parties.settings import Settings
 from moot.offchain.parties.workshop import Checks
 from moot.offchain.planning.selections import Selection
 from moot.offchain.programs.graph import Program
+from moot.offchain.providers.agreement import make_task as capture_task
 from moot.offchain.providers.audit import STEPS_A_DRAW, Audit
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.publication import put_task
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 from tests.fuzz.rounds import draw_rounds_program

@@ -17,10 +17,11 @@ from moot.offchain.datastore.bucket import Bucket
 from moot.offchain.datastore.disk import Disk
 from moot.offchain.datastore.objects import TENSORS, encode_prefix, name_object
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.disputes.terms import make_terms
 from moot.offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.publication import get_task, put_task
+from moot.offchain.providers.setting import Setting
 from tests.store_helpers import Answer, answering, send_head
 
 NEED = "pip install moot[s3-test] brings what speaks S3, without which this is not tried"

@@ -18,7 +18,6 @@ from torch.nn import functional
 
 import moot.offchain
 from moot.offchain.arithmetic.exact import EXACT
-from moot.offchain.disputes import session
 from moot.offchain.errors import CaptureError
 from moot.offchain.frontend.capture import capture, captured, recall, surroundings
 from moot.offchain.frontend.capture.captured import Captured
@@ -26,6 +25,7 @@ from moot.offchain.frontend.environment import uncompiled
 from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.programs.encoding import encode_program
+from moot.offchain.providers import setting
 from tests.quick import every
 
 ROOT = str(Path(moot.offchain.__path__[0]).parent)
@@ -367,17 +367,17 @@ def test_no_place_to_keep_captures(traces: Traces) -> None:
 
 def test_users_files_are_no_examples() -> None:
     """A setting that names a user's file is none of ours, whatever the file is called."""
-    describe = session._describe_example
-    assert describe(session.Setting(program="file.py:mlp")) is None
+    describe = setting.describe_example
+    assert describe(setting.Setting(program="file.py:mlp")) is None
     settings = [
-        session.Setting(program="mlp"),
-        session.Setting(program="cnn"),
-        session.Setting(program="mlp", size="small"),
-        session.Setting(program="mlp", precision="bf16"),
-        session.Setting(program="mlp", inference=True),
-        session.Setting(program="mlp", seed=1),
+        setting.Setting(program="mlp"),
+        setting.Setting(program="cnn"),
+        setting.Setting(program="mlp", size="small"),
+        setting.Setting(program="mlp", precision="bf16"),
+        setting.Setting(program="mlp", inference=True),
+        setting.Setting(program="mlp", seed=1),
     ]
-    assert len({describe(setting) for setting in settings}) == len(settings)
+    assert len({describe(each) for each in settings}) == len(settings)
 
 
 PATCH = """

@@ -24,13 +24,14 @@ from moot.offchain.datastore.disk import Disk
 from moot.offchain.datastore.objects import TENSORS, encode_prefix, name_object
 from moot.offchain.datastore.store import DataStore, open_store
 from moot.offchain.datastore.web import Web
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.disputes.terms import make_terms
 from moot.offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
 from moot.offchain.programs.graph import DType, Slot
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.publication import get_task, put_task
 from moot.offchain.providers.run import Run
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 from tests.end_to_end.command import moot

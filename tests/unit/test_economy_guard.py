@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import pytest
 
 from moot.offchain.errors import UsageError
+from moot.offchain.plugins import forget_files
 from moot.sim.economy import limit
 from moot.sim.economy.facts import Job, News, Own
 from moot.sim.economy.guard import DECLINES, Guard
 from moot.sim.economy.limit import Faulted, ask
-from moot.sim.economy.plugins import forget_files
 from moot.sim.economy.population import MOST_SILENCES
 from moot.sim.economy.strategies.base import Strategy
 from moot.sim.economy.streams import Stream

@@ -23,12 +23,13 @@ from moot.offchain.disputes import job_check, referee_code
 from moot.offchain.disputes.chain_referee import ChainReferee
 from moot.offchain.disputes.crowds import Pace, calculate_least_clock, count_calls, count_censored
 from moot.offchain.disputes.job_check import Agreement, bound_answer, check_job
-from moot.offchain.disputes.session import Setting, make_task
 from moot.offchain.disputes.terms import make_terms
 from moot.offchain.programs.decoding import decode_program
 from moot.offchain.programs.encoding import encode_program
+from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.publication import put_task
 from moot.offchain.providers.rates import estimate_timing
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.task import Task
 from tests.chain_helpers import LoopbackNode, open_node
 from tests.end_to_end.command import moot

@@ -19,6 +19,7 @@ LAYERS = (
     "moot.offchain.bounded_json",
     "moot.offchain.bounded_http",
     "moot.offchain.cache",
+    "moot.offchain.plugins",
     "moot.offchain.arithmetic",
     "moot.offchain.native",
     "moot.offchain.commitments",
@@ -49,6 +50,21 @@ LAYERS = (
     "moot.sim.analysis",
     "moot.sim.report",
     "moot.sim.court",
+    "moot.interrupts",
+    "moot.showing",
+    "moot.tables",
+    "moot.recording",
+    "moot.replay",
+    "moot.results",
+    "moot.reporting",
+    "moot.cheats",
+    "moot.tasks",
+    "moot.running",
+    "moot.disputing",
+    "moot.markets",
+    "moot.conformance",
+    "moot.session",
+    "moot",
     "moot.command",
 )
 """From the lowest to the highest; a module imports from its own layer and from lower ones."""
@@ -68,6 +84,7 @@ def modules() -> dict[str, Path]:
         for path in (ROOT / package).rglob("*.py")
         if path.parent.name != "offchain" or path.name != "__init__.py"
     )
+    paths += sorted((ROOT / "moot").glob("[!_]*.py"))
     parts = {path: path.relative_to(ROOT).with_suffix("").parts for path in paths}
     names = {path: ".".join(parts[path]).removesuffix(".__init__") for path in paths}
     return {

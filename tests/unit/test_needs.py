@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from moot.offchain.disputes import needs, session
-from moot.offchain.disputes.session import Setting, prepare
+from moot import session
+from moot.offchain.disputes import needs
+from moot.offchain.providers.setting import Setting
+from moot.session import prepare
 
 
 @pytest.fixture(autouse=True)

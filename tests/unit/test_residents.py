@@ -20,7 +20,7 @@ from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.capture.captured import Captured
 from moot.offchain.frontend.examples import build
 from moot.offchain.providers.behaviour import Behaviour
-from moot.offchain.providers.cheats import SkippedStep
+from moot.offchain.providers.cheats.skipped_step import SkippedStep
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task

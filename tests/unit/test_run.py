@@ -27,10 +27,13 @@ from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.planning.order import find_storages
 from moot.offchain.programs.graph import Origin
-from moot.offchain.providers import cheats
 from moot.offchain.providers import roots as roots_module
 from moot.offchain.providers import run as run_module
 from moot.offchain.providers.behaviour import Behaviour, Patch
+from moot.offchain.providers.cheats.poisoned_batch import PoisonedBatch
+from moot.offchain.providers.cheats.skipped_step import SkippedStep
+from moot.offchain.providers.cheats.stale_optimizer import StaleOptimizer
+from moot.offchain.providers.cheats.wrong_start import WrongStart
 from moot.offchain.providers.recent import Recent
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store
@@ -325,8 +328,8 @@ def test_a_trace_is_of_all_outputs_whoever_shares_their_elements(tmp_path: Path)
     nodes = task.program.nodes
     assert len(set(find_storages(task.program))) < len(nodes)
     others = [
-        cheats.WrongStart(slot=0, element=0, bit=1),
-        cheats.PoisonedBatch(step=0, slot=0, element=0, bit=1),
+        WrongStart(slot=0, element=0, bit=1),
+        PoisonedBatch(step=0, slot=0, element=0, bit=1),
     ]
     for number, behaviour in enumerate([*map(Tamper, range(-1, len(nodes))), *others]):
         run = Run(task, behaviour, Store(tmp_path / str(number)))
@@ -351,10 +354,10 @@ def test_a_trace_is_of_all_outputs_whoever_shares_their_elements(tmp_path: Path)
     [
         Behaviour(),
         Tamper(5),
-        cheats.WrongStart(slot=0, element=0, bit=1),
-        cheats.SkippedStep(step=1),
-        cheats.StaleOptimizer(step=1),
-        cheats.PoisonedBatch(step=1, slot=0, element=0, bit=1),
+        WrongStart(slot=0, element=0, bit=1),
+        SkippedStep(step=1),
+        StaleOptimizer(step=1),
+        PoisonedBatch(step=1, slot=0, element=0, bit=1),
     ],
     ids=lambda behaviour: behaviour.name,
 )

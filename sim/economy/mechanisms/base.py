@@ -10,6 +10,20 @@ from typing import NamedTuple, Protocol
 from moot.offchain.errors import UsageError
 
 
+class Mechanism:
+    """The base of a market's rule, which a user's own may inherit from.
+
+    A rule of pricing has `count_bidders` and `sell`; of matching, `weigh`; of bonds, `size`; of
+    audits, what `Audit` has; of reputation, `begin` and `update`. Amounts are in gwei, reputations
+    and rates from 0 to 1. What raises, or answers what is no answer, ends the run.
+
+        @dataclass(frozen=True)
+        class HalfOfValue(moot.Mechanism):
+            def size(self, value_gwei, reputation):
+                return value_gwei // 2
+    """
+
+
 class Sold(NamedTuple):
     """What pricing comes to: which bidders get a job, by index, and what each of them is paid."""
 
@@ -57,7 +71,7 @@ class Bonding(Protocol):
         """
 
 
-class Audit:
+class Audit(Mechanism):
     """A rule of audits; what it does not say is that nobody is paid, and no error forced."""
 
     is_public = True

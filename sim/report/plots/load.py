@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from moot.offchain.errors import UsageError
-from moot.sim.economy.plugins import run_file
+from moot.offchain.plugins import run_file
 from moot.sim.report.plot import Plot
 from moot.sim.report.plots.table import PLOTS
 

@@ -1,7 +1,6 @@
-"""The record of a dispute that has been played, read back from its chain."""
+"""The record of a dispute, as far as it has been played, read back from its chain."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from moot.contracts.deployment import bind_referee
 from moot.contracts.model.types import Terms
@@ -10,27 +9,25 @@ from moot.offchain.court.chain_court import ChainCourt
 from moot.offchain.court.names import list_names
 from moot.offchain.court.record import Court, Record, make_record
 from moot.offchain.court.reducer import Reducer
+from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.game import Game
 
-if TYPE_CHECKING:
-    from moot.offchain.disputes.session import Session
 
-
-def record_session(session: "Session") -> Record:
-    """Return the record of a dispute, with the names of its accounts and operators."""
-    referee, game, program = session.referee, session.game, session.task.program
+def record_dispute(game: Game, referee: ChainReferee) -> Record:
+    """Return the record of a game's court, with the names of its accounts and operators."""
+    program = game.task.program
     contract = bind_referee(referee.chain, Address(referee.address), referee.arithmetic)
     court = ChainCourt(referee.chain, contract, referee.arithmetic, referee.first_block)
     names = list_names(program)
-    top = session.task.commitment.header.top
+    top = game.task.commitment.header.top
 
     def find_names(terms: Terms) -> Sequence[str]:
         return names if terms.program_top == top else ()
 
-    reducer = Reducer(court.address, referee.chain_id, court.arithmetic, find_names)
+    chain_id = referee.chain_id
+    reducer = Reducer(court.address, chain_id, court.arithmetic, find_names)
     frames = reducer.reduce(court.read())
-    about = Court(
-        referee=court.address, chain_id=referee.chain_id, arithmetic=str(program.arithmetic)
-    )
+    about = Court(referee=court.address, chain_id=chain_id, arithmetic=str(program.arithmetic))
     players = ["client", "verifier", *(player.name for player in game.players)]
     accounts = {game.address_of(name).lower(): name for name in players}
     return make_record(about, accounts, court.head, frames)
