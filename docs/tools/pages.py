@@ -10,10 +10,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from docs.tools import command_line, files
+from docs.tools import api, command_line, files
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 PAGES: Mapping[str, Callable[[], str]] = {
+    "api.md": api.render,
     "command-line.md": command_line.render,
     "files.md": files.render,
 }
