@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moot import cheats
-    from moot.conformance import Finding, check_cheat, check_strategy
+    from moot.conformance import check_cheat, check_strategy
     from moot.disputing import Dispute, dispute
     from moot.markets import Results, simulate, sweep
     from moot.offchain.chain import Chain, connect
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from moot.offchain.providers.behaviour import Behaviour
     from moot.results import Gas, Ledger, Located, Move, Operator, Scalar, Verdict
     from moot.running import Run, run
+    from moot.sim.economy.conformance import Finding
     from moot.sim.economy.mechanisms.base import Mechanism
     from moot.sim.economy.strategies.base import Strategy
     from moot.tasks import Task, capture
@@ -39,7 +40,7 @@ _PLACES = {
     "Captured": "moot.offchain.frontend.capture",
     "Chain": "moot.offchain.chain",
     "Dispute": "moot.disputing",
-    "Finding": "moot.conformance",
+    "Finding": "moot.sim.economy.conformance",
     "Gas": "moot.results",
     "InferenceRecipe": "moot.offchain.frontend.recipe",
     "Ledger": "moot.results",

@@ -65,19 +65,8 @@ class Located(Shown):
             "operator": None if self.operator is None else self.operator.to_dict(),
             "element": self.element,
             "fold_index": self.fold_index,
-            "scalar": None if self.scalar is None else show_scalar(self.scalar),
+            "scalar": None if self.scalar is None else self.scalar.to_dict(),
         }
-
-
-def show_scalar(scalar: Scalar) -> dict[str, Any]:
-    """Return a scalar operation as plain values."""
-    digits = 2 * scalar.width
-    return {
-        "function": scalar.function,
-        "operands": [f"0x{bits:08x}" for bits in scalar.operands],
-        "claimed": f"0x{scalar.claimed:0{digits}x}",
-        "correct": f"0x{scalar.correct:0{digits}x}",
-    }
 
 
 @dataclass(frozen=True, slots=True)

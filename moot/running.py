@@ -36,7 +36,7 @@ class Run(Shown):
     Example:
         >>> import moot
         >>> run = moot.run(moot.Task("mlp", steps=1))
-        >>> run.behaviour.name, len(run.history_root), run.state()["parameter.0.weight"].dtype.name
+        >>> run.behaviour.name, len(run.history_root), run.state()["parameter.1.weight"].dtype.name
         ('honest', 32, 'float32')
     """
 

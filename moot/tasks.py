@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, cast
 
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.providers.agreement import agree, capture_named, post_own_logs
@@ -55,7 +55,7 @@ def capture(
         >>> import moot
         >>> captured = moot.capture("mlp")
         >>> captured.is_rehearsed, captured.program.state[0].name
-        (True, 'parameter.0.weight')
+        (True, 'parameter.1.weight')
     """
     from moot.offchain.frontend.capture import capture as capture_step  # noqa: PLC0415 - torch
     from moot.offchain.frontend.precision import set_precision  # noqa: PLC0415 - likewise
@@ -101,14 +101,15 @@ class Task(Shown):
 
     def __post_init__(self) -> None:
         check_interval(self.checkpoint_every, self.steps)
-        if not _is_captured(self.captured):
+        from moot.offchain.frontend.capture import Captured  # noqa: PLC0415 - imports torch
+
+        if not isinstance(self.captured, Captured):
             object.__setattr__(self, "captured", capture(self.captured))
 
     @cached_property
     def agreed(self) -> Agreed:
         """The task as providers and the referee have it, with its commitments."""
-        captured = self.captured
-        assert _is_captured(captured)
+        captured = self._get_captured()
         return agree(captured, captured.batch, self.steps, self.checkpoint_every)
 
     @property
@@ -119,8 +120,10 @@ class Task(Shown):
     @property
     def is_compared(self) -> bool:
         """Whether the program was compared with eager torch."""
-        assert _is_captured(self.captured)
-        return self.captured.is_rehearsed
+        return self._get_captured().is_rehearsed
+
+    def _get_captured(self) -> "Captured":
+        return cast("Captured", self.captured)
 
     def post_logs(self, cheat: Behaviour, seed: int = 0) -> "tuple[Task, Behaviour]":
         """Return the task with the rounding logs that a cheat posts, and the cheat as it was drawn.
@@ -149,7 +152,3 @@ class Task(Shown):
             "steps": self.steps,
             "checkpoint_every": self.checkpoint_every,
         }
-
-
-def _is_captured(program: "Captured | Recipe | str") -> "TypeGuard[Captured]":
-    return hasattr(program, "initial_state")

@@ -86,7 +86,16 @@ def _revive(kind: "type[MootError]", args: tuple[Any, ...], fields: dict[str, An
 
 
 class MootError(Exception):
-    """The base of every error that Moot raises on purpose."""
+    """The base of every error that Moot raises on purpose.
+
+    Attributes:
+        message: what is wrong, and what to do about it, on one line.
+
+    Example:
+        >>> import moot
+        >>> issubclass(moot.CaptureError, moot.MootError)
+        True
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -101,7 +110,16 @@ class MootError(Exception):
 
 
 class UsageError(MootError):
-    """The user asked for something that does not exist or makes no sense."""
+    """The user asked for something that does not exist or makes no sense.
+
+    Example:
+        >>> import moot
+        >>> try:
+        ...     moot.simulate("baselin")
+        ... except moot.UsageError as error:
+        ...     "did you mean 'baseline'" in error.message
+        True
+    """
 
     @classmethod
     def unknown(
@@ -125,7 +143,26 @@ class CannotWrite(UsageError):
 
 
 class CaptureError(MootError):
-    """The model does something that a program cannot express."""
+    """The model does something that a program cannot express.
+
+    Attributes:
+        operator: the ATen operator, if one is to blame.
+        module: the path of the module in the model.
+        source_line: the line of the user's file, `file.py:12`.
+
+    Example:
+        >>> import moot, torch
+        >>> recipe = moot.InferenceRecipe(
+        ...     torch.nn.Identity(),
+        ...     forward=lambda model, x: torch.linalg.eigvals(model(x)).real,
+        ...     batch=lambda step: (torch.eye(2),),
+        ... )
+        >>> try:
+        ...     moot.capture(recipe)
+        ... except moot.CaptureError as error:
+        ...     error.operator is not None
+        True
+    """
 
     def __init__(
         self,

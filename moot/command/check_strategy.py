@@ -1,20 +1,12 @@
 """`moot check-strategy`: tries a user's strategy before anybody relies on its results."""
 
-import json
 import sys
-from collections.abc import Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from moot.command import options
-from moot.offchain.errors import UsageError
-
-if TYPE_CHECKING:
-    from moot.sim.economy.conformance import Finding
+from moot.command.findings import tell_findings
 
 ROLES = ("providers", "watchers")
 
@@ -66,27 +58,11 @@ def check_strategy(
     A strategy is code that runs on this machine, with all that you may do: take none of a stranger
     that you have not read.
     """
-    from moot.sim.economy import conformance  # noqa: PLC0415 - imports torch
+    from moot import conformance  # noqa: PLC0415 - imports torch
 
-    if ".py:" not in name:
-        raise UsageError(f"{name} is not a file and a class; write path/to/file.py:Class")
+    conformance.require_file(name)
     # What the strategy prints is not the result.
     with options.progress(quiet=as_json) as progress, redirect_stdout(sys.stderr):
-        findings = list(conformance.check_strategy(name, role, progress))
-    if as_json:
-        told = [finding._asdict() for finding in findings]
-        click.echo(json.dumps({"strategy": name, "role": role, "findings": told}, indent=2))
-    else:
-        _show(name, findings)
-    return 0 if all(finding.is_met for finding in findings) else 1
-
-
-def _show(name: str, findings: "Sequence[Finding]") -> None:
-    """Print what was found, for people."""
-    table = Table(title=name, box=None, pad_edge=False, title_justify="left")
-    for heading in ("", "what is asked of a strategy", "what was seen"):
-        table.add_column(heading)
-    for finding in findings:
-        sign = Text("yes", "green") if finding.is_met else Text("no", "red")
-        table.add_row(sign, finding.check, finding.detail)
-    options.make_console().print(table)
+        findings = conformance.check_strategy(name, role, progress)
+    about = {"strategy": name, "role": role}
+    return tell_findings("strategy", about, findings, as_json=as_json)

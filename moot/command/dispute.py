@@ -39,8 +39,8 @@ def _describe_cheats() -> str:
     "--cheat",
     default="wrong-output",
     show_default=True,
-    help="none, or one of the cheats below with some of its settings; what is left out is drawn "
-    "from the seed.",
+    help="none; one of the cheats below, or path/to/file.py:Class of your own, with some of its "
+    "settings; what is left out is drawn from the seed.",
 )
 @options.arithmetic
 @click.option(

@@ -36,6 +36,7 @@ REPORT = f"set {TRACEBACK}=1 to see the whole traceback, and report it"
 _VERBS = {
     "answers": "Ask what attacks on a simulated market bring, and what stops them.",
     "bench": "Measure ours beside stock torch: operators, training steps, hashing.",
+    "check-cheat": "Try a cheat of your own before you dispute it.",
     "check-strategy": "Try a strategy of your own for simulated markets before you use it.",
     "client": "Post a job, see it to its end, and fetch its result.",
     "court": "Look at a court: jobs, claims, and how each dispute narrows.",

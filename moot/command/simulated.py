@@ -1,19 +1,20 @@
 """`moot market CONFIG.toml`: runs a simulated economy once, and says what became of everybody."""
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 from rich.table import Table
 
 from moot.command import options
-from moot.offchain.errors import MootError, UsageError
+from moot.offchain.errors import UsageError
+
+if TYPE_CHECKING:
+    from moot.markets import Results
 
 _OPTIONS = frozenset({"context", "config", "settings", "jobs", "seed", "output", "as_json"})
 _GWEI = 10**9
@@ -47,48 +48,24 @@ def simulate_market(
         if given and name not in _OPTIONS:
             option = name.replace("_", "-")
             raise UsageError(f"--{option} is none of the options of a CONFIG; write it in {config}")
-    if output is not None:
-        _run(context, config, settings, output, as_json=as_json)
-        return
-    with TemporaryDirectory(prefix="moot-") as folder:
-        _run(context, config, settings, Path(folder) / "market", as_json=as_json)
+    from moot.markets import simulate  # noqa: PLC0415 - imports pyarrow
 
-
-def _run(
-    context: click.Context, config: str, settings: Sequence[str], output: Path, *, as_json: bool
-) -> None:
-    from moot.sim.economy.simulate import simulate  # noqa: PLC0415 - imports torch
-    from moot.sim.experiments.engines import Here  # noqa: PLC0415 - imports pyarrow
-    from moot.sim.experiments.parts import Ended  # noqa: PLC0415 - likewise
-    from moot.sim.experiments.plan import make_plan  # noqa: PLC0415 - likewise
-    from moot.sim.experiments.presets import open_config  # noqa: PLC0415 - likewise
-    from moot.sim.experiments.sweep import run_sweep, summarise_results  # noqa: PLC0415 - likewise
-
-    began = time.monotonic()
-    changed = _replace_keys(context, open_config(config), settings)
-    failures: list[Ended] = []
+    values = _list_values(context, settings)
     with options.progress(quiet=as_json) as progress:
-        swept = run_sweep(make_plan(changed), output, Here(), simulate, progress, failures.append)
-    counts = summarise_results(output)
-    if counts["failed"]:
-        raise MootError(f"the run failed: {failures[0].error if failures else 'see runs.csv'}")
+        results = simulate(config, set=values, output=output, progress=progress)
     if as_json:
-        measured = {
-            "seconds": round(time.monotonic() - began, 3),
-            "peak_mib": round(swept.peak_mib, 1),
-        }
-        del counts["runs"], counts["failed"]
-        click.echo(json.dumps(_describe(output) | counts | measured, indent=2))
+        measured = {"seconds": round(results.seconds, 3), "peak_mib": round(results.peak_mib, 1)}
+        counts = {k: it for k, it in results.counts.items() if k not in {"runs", "failed"}}
+        click.echo(json.dumps(_describe(results) | counts | measured, indent=2))
     else:
-        _show(output)
+        _show(results)
 
 
-def _replace_keys(context: click.Context, config: Any, settings: Sequence[str]) -> Any:
-    """Return a configuration with the keys replaced that options say."""
-    from moot.sim.economy.config import replace_keys  # noqa: PLC0415 - imports msgspec
+def _list_values(context: click.Context, settings: Sequence[str]) -> dict[str, Any]:
+    """Return the values of the keys that options say."""
     from moot.sim.experiments.values import parse_varied  # noqa: PLC0415 - imports pyarrow
 
-    values = {}
+    values: dict[str, Any] = {}
     for varied in parse_varied(tuple(settings)):
         if len(varied.values) > 1:
             raise UsageError(f"--set {varied.key} has several values; `moot sweep` runs them all")
@@ -96,20 +73,18 @@ def _replace_keys(context: click.Context, config: Any, settings: Sequence[str]) 
     for key in ("jobs", "seed"):
         if context.get_parameter_source(key) is ParameterSource.COMMANDLINE:
             values[key] = context.params[key]
-    return replace_keys(config, values)
+    return values
 
 
-def _read(output: Path, table: str) -> list[dict[str, Any]]:
-    import pyarrow.parquet as pq  # noqa: PLC0415 - slow
-
-    rows: list[dict[str, Any]] = pq.read_table(output / f"{table}.parquet").to_pylist()
+def _read(results: "Results", table: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = results.to_arrow(table).to_pylist()
     return rows
 
 
-def _sum_strategies(output: Path) -> list[dict[str, Any]]:
+def _sum_strategies(results: "Results") -> list[dict[str, Any]]:
     """Return what became of the agents of each role and strategy together."""
     sums: dict[tuple[str, str], dict[str, Any]] = {}
-    for agent in _read(output, "agents"):
+    for agent in _read(results, "agents"):
         key = (agent["role"], agent["strategy"])
         row = sums.setdefault(key, {"role": key[0], "strategy": key[1], "agents": 0, "gone": 0})
         row["agents"] += 1
@@ -119,10 +94,10 @@ def _sum_strategies(output: Path) -> list[dict[str, Any]]:
     return list(sums.values())
 
 
-def _sum_gas(output: Path) -> dict[str, dict[str, int]]:
+def _sum_gas(results: "Results") -> dict[str, dict[str, int]]:
     """Return the gas of each stage of the games that were played, too, modelled and played."""
     sums: dict[str, dict[str, int]] = defaultdict(lambda: {"modelled": 0, "played": 0})
-    for game in _read(output, "games"):
+    for game in _read(results, "games"):
         if game["played_outcome"] is not None:
             for name in game:
                 stage = name.removeprefix("played_gas_")
@@ -132,19 +107,19 @@ def _sum_gas(output: Path) -> dict[str, dict[str, int]]:
     return dict(sums)
 
 
-def _describe(output: Path) -> dict[str, Any]:
+def _describe(results: "Results") -> dict[str, Any]:
     """Return all that `--json` tells before the counts."""
-    (run,) = _read(output, "runs")
+    (run,) = _read(results, "runs")
     kept = {name: value for name, value in run.items() if name not in {"run", "rep", "error"}}
-    told = {"run": kept, "strategies": _sum_strategies(output)}
-    gas = _sum_gas(output)
+    told = {"run": kept, "strategies": _sum_strategies(results)}
+    gas = _sum_gas(results)
     return told | ({"gas": gas} if gas else {})
 
 
-def _show(output: Path) -> None:
+def _show(results: "Results") -> None:
     """Print what became of a market, for people."""
     console = options.make_console()
-    (run,) = _read(output, "runs")
+    (run,) = _read(results, "runs")
     console.print(
         f"[bold]{run['jobs']:,} jobs[/] in {run['blocks']:,} blocks: {run['right']:,} answers "
         f"right, {run['wrong']:,} wrong, {run['void']:,} void, {run['unserved']:,} jobs unserved",
@@ -164,7 +139,7 @@ def _show(output: Path) -> None:
         table.add_column(header, no_wrap=True)
     for header in (*_COUNTS, "ETH earned", "mETH a job"):
         table.add_column(header, justify="right", no_wrap=True)
-    for row in _sum_strategies(output):
+    for row in _sum_strategies(results):
         if row["role"] == "client":
             continue
         counts = [f"{row[name]:,}" for name in _COUNTS]
@@ -172,7 +147,7 @@ def _show(output: Path) -> None:
         each = f"{1000 * earned_eth / jobs:+,.1f}" if jobs else "-"
         table.add_row(row["role"], row["strategy"], *counts, f"{earned_eth:+,.3f}", each)
     console.print(table)
-    gas = _sum_gas(output)
+    gas = _sum_gas(results)
     if gas:
         parts = [
             f"{stage} {it['modelled'] / it['played'] - 1:+.2%}"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -16,6 +15,7 @@ from moot.offchain.errors import UsageError
 from moot.sim.experiments.presets import list_presets
 
 if TYPE_CHECKING:
+    from moot.markets import Results
     from moot.sim.experiments.engines import Engine
     from moot.sim.experiments.parts import Ended
     from moot.sim.experiments.plan import Plan
@@ -108,36 +108,27 @@ def sweep(
     the same command is given again. A run that fails is a row with its error, and the command then
     exits with 1.
     """
-    from moot.sim.experiments.plan import make_plan  # noqa: PLC0415 - imports numpy
-    from moot.sim.experiments.presets import open_config  # noqa: PLC0415 - likewise
-    from moot.sim.experiments.sweep import run_sweep, summarise_results  # noqa: PLC0415 - pyarrow
+    from moot.markets import sweep as run_sweep  # noqa: PLC0415 - imports pyarrow
     from moot.sim.experiments.values import parse_varied  # noqa: PLC0415 - likewise
 
-    began = time.monotonic()
     chosen = choose_engine(engine, processes, address)
-    plan = make_plan(open_config(config), parse_varied(settings), reps)
-    from moot.sim.economy.simulate import prepare, simulate  # noqa: PLC0415 - imports torch
-
+    varied = {each.key: each.values for each in parse_varied(settings)}
     with options.progress(quiet=as_json) as progress:
-        swept = run_sweep(
-            plan,
-            output,
-            chosen,
-            simulate,
-            progress,
-            lambda ended: tell_failure(plan, ended),
-            prepare,
+        results = run_sweep(
+            config,
+            varied,
+            reps=reps,
+            output=output,
+            engine=chosen,
+            progress=progress,
+            on_failure=tell_failure,
         )
-    counts = summarise_results(output)
     if as_json:
-        measured = {
-            "seconds": round(time.monotonic() - began, 3),
-            "peak_mib": round(swept.peak_mib, 1),
-        }
-        click.echo(json.dumps(order_summary(counts | measured), indent=2))
+        measured = {"seconds": round(results.seconds, 3), "peak_mib": round(results.peak_mib, 1)}
+        click.echo(json.dumps(order_summary({**results.counts, **measured}), indent=2))
     else:
-        show(plan, output, counts, swept.played)
-    return SOME_FAILED if counts["failed"] else 0
+        show(results)
+    return SOME_FAILED if results.counts["failed"] else 0
 
 
 def choose_engine(name: str, processes: int | None, address: str | None) -> "Engine":
@@ -182,11 +173,10 @@ def order_summary(counts: dict[str, Any]) -> dict[str, Any]:
     return {name: counts[name] for name in SUMMARY}
 
 
-def show(plan: "Plan", output: Path, counts: dict[str, int], played: int) -> None:
+def show(results: "Results") -> None:
     """Print a table with a line for each setting, and what has become of the runs."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 - slow
-
-    runs: list[dict[str, Any]] = pq.read_table(output / "runs.parquet").to_pylist()
+    plan, counts = results.plan, results.counts
+    runs: list[dict[str, Any]] = results.to_arrow("runs").to_pylist()
     table = Table(title="means over the repetitions that are done")
     for key in plan.keys or ("setting",):
         table.add_column(key)
@@ -200,8 +190,8 @@ def show(plan: "Plan", output: Path, counts: dict[str, int], played: int) -> Non
     console = options.make_console()
     console.print(table)
     console.print(
-        f"{counts['runs']} runs, {counts['failed']} of them failed; {played} were played now. "
-        f"The tables are in {output}; `moot report {output}` draws them."
+        f"{counts['runs']} runs, {counts['failed']} of them failed; {results.played} were played "
+        f"now. The tables are in {results.folder}; `moot report {results.folder}` draws them."
     )
 
 

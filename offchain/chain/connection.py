@@ -42,6 +42,12 @@ def connect(
         ChainUnavailable: nothing answers there as a node does.
         ChainIdChanged: the chain has another id.
         UsageError: the address is of no kind that we know.
+
+    Example:
+        >>> import moot
+        >>> chain = moot.connect("tester", accounts=5)
+        >>> len(chain.accounts), chain.balance(chain.accounts[0]) > 10**18
+        (5, True)
     """
     # Each brings a library that is slow to import, and that the other has no need of.
     if url in {None, TESTER}:
@@ -68,7 +74,15 @@ def find_genesis(node: Node) -> bytes:
 
 
 class Chain:
-    """A chain, under one chain id for as long as it is open; a context manager that closes it."""
+    """A chain, under one chain id for as long as it is open; a context manager that closes it.
+
+    Example:
+        >>> import moot
+        >>> with moot.connect("tester") as chain:
+        ...     chain.mine(3)
+        ...     chain.block_number() >= 3
+        True
+    """
 
     def __init__(self, node: Node, chain_id: int | None) -> None:
         self.node = node

@@ -1,6 +1,7 @@
 """The finding of a dispute: the step, the operator, the element and the scalar operation."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from moot.contracts.model.types import Facts
 from moot.contracts.reasons import Phase
@@ -22,13 +23,36 @@ _AT_OPERATOR = frozenset({Phase.TENSOR, Phase.CHUNK, Phase.FOLD, Phase.LEAF, Pha
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A scalar operation: operands, claimed and correct result as bit patterns."""
+    """A scalar operation: operands, claimed and correct result as bit patterns.
+
+    Attributes:
+        function: such as `fma`.
+        operands: as bits; those of a float32 as its IEEE 754 encoding.
+        claimed: what the liar says.
+        correct: what it is.
+        width: bytes of the results.
+
+    Example:
+        >>> import moot
+        >>> moot.Scalar("add", (0x3F800000, 0), 0x3F800001, 0x3F800000, 4).to_dict()["claimed"]
+        '0x3f800001'
+    """
 
     function: str
     operands: tuple[int, ...]
     claimed: int
     correct: int
     width: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; bit patterns are hexadecimal."""
+        digits = 2 * self.width
+        return {
+            "function": self.function,
+            "operands": [f"0x{bits:08x}" for bits in self.operands],
+            "claimed": f"0x{self.claimed:0{digits}x}",
+            "correct": f"0x{self.correct:0{digits}x}",
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,18 @@ class TrainingRecipe:
         scheduler: a scheduler of torch, or several, which are stepped after each update; for
             optimizers of torch. What it makes of the rates is part of the program.
         form: the form of batches that are no tuples of tensors; `find_form` finds it.
+
+    Example:
+        >>> import moot, torch
+        >>> model = torch.nn.Linear(4, 1)
+        >>> recipe = moot.TrainingRecipe(
+        ...     model,
+        ...     loss=lambda model, x, y: ((model(x) - y) ** 2).mean(),
+        ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        ...     batch=lambda step: (torch.full((2, 4), step + 1.0), torch.zeros(2, 1)),
+        ... )
+        >>> [slot.name for slot in moot.capture(recipe).program.batch]
+        ['x', 'y']
     """
 
     model: torch.nn.Module
@@ -78,6 +90,16 @@ class InferenceRecipe:
         batch: returns the batch of a step.
         seed: key of dropout's random numbers, 64 bits.
         form: the form of batches that are no tuples of tensors; `find_form` finds it.
+
+    Example:
+        >>> import moot, torch
+        >>> recipe = moot.InferenceRecipe(
+        ...     torch.nn.Linear(4, 1),
+        ...     forward=lambda model, x: model(x),
+        ...     batch=lambda step: (torch.full((2, 4), step + 1.0),),
+        ... )
+        >>> moot.Task(recipe, steps=1).agreed.steps
+        1
     """
 
     model: torch.nn.Module

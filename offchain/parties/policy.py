@@ -10,7 +10,19 @@ from moot.offchain.text import clean
 
 
 class Policy:
-    """A policy that takes every job; each method returns why not, or None."""
+    """A policy that takes every job; each method returns why not, or None.
+
+    A user's own is a subclass; `moot provider run --policy path/to/file.py:Class` takes it. One
+    that fails at a job refuses it.
+
+    Example:
+        >>> import moot
+        >>> class Short(moot.Policy):
+        ...     def refuse_job(self, job):
+        ...         return "too long" if job.terms.steps > 100 else None
+        >>> isinstance(Short(), moot.Policy)
+        True
+    """
 
     def refuse_job(self, job: Job) -> str | None:
         """Decide from what the chain says: client, reward, bond, clocks, steps."""

@@ -27,12 +27,17 @@ class Behaviour:
     A cheat is a dataclass that inherits from it; its fields are its settings, and those that are
     None are drawn. Arrays that a hook is given are not its own: it returns others.
 
-        @dataclass(eq=False)
-        class Doubled(moot.Behaviour):
-            step: int = 1
-
-            def patch(self, step, state):
-                return {0: lambda output: output * 2} if step == self.step else None
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import moot
+        >>> @dataclass(eq=False)
+        ... class Doubled(moot.Behaviour):
+        ...     step: int = 1
+        ...
+        ...     def patch(self, step, state):
+        ...         return {0: lambda output: output * 2} if step == self.step else None
+        >>> Doubled(step=3).describe()
+        'doubled:step=3'
     """
 
     name = HONEST

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from moot.sim.economy.config import GWEI, Group
 from moot.sim.economy.guard import Guard
+from moot.sim.economy.plugins import is_user
 from moot.sim.economy.strategies.base import Strategy
 from moot.sim.economy.streams import Stream
 
@@ -97,5 +98,5 @@ def make_agent(
         blocks=group.blocks,
         slots=group.slots,
         capital_gwei=round(group.capital_eth * GWEI),
-        is_guarded=".py:" in group.strategy,
+        is_guarded=is_user(group.strategy),
     )

@@ -22,6 +22,11 @@ class Finding(NamedTuple):
         check: what was tried.
         is_met: whether the strategy does what is asked.
         detail: what it has done instead, or how much of it was seen.
+
+    Example:
+        >>> import moot
+        >>> moot.Finding("it takes part", True, "in 9 jobs").is_met
+        True
     """
 
     check: str

@@ -3,13 +3,34 @@
 A plugin is a dataclass whose fields are its parameters.
 """
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import fields, replace
 from typing import Any, get_type_hints
 
 from moot.offchain.errors import MootError, UsageError
 from moot.offchain.plugins import load_class
 from moot.sim.economy.limit import Faulted, ask
+
+_held: dict[str, Any] = {}
+"""Objects that a caller holds in memory, by the names that a configuration has for them."""
+
+
+@contextmanager
+def holding(objects: Mapping[str, Any]) -> Iterator[None]:
+    """Let names stand for objects, of which every agent and rule gets a copy, within a context."""
+    _held.update(objects)
+    try:
+        yield
+    finally:
+        for name in objects:
+            del _held[name]
+
+
+def is_user(name: str) -> bool:
+    """Whether a name stands for code of the user's, in a file or in memory."""
+    return ".py:" in name or name in _held
 
 
 def make_plugin(
@@ -29,7 +50,8 @@ def make_plugin(
     Raises:
         UsageError: there is no such class, or a parameter is unknown or impossible.
     """
-    kind = load_class(subject, name, table)
+    held = _held.get(name) if isinstance(name, str) else None
+    kind = load_class(subject, name, table) if held is None else held
     if name in table:
         return _make(subject, name, kind, parameters)
     refusals: list[MootError] = []
@@ -52,14 +74,14 @@ def make_plugin(
 def _make(
     subject: str, name: object, kind: Any, parameters: Mapping[str, str | float | bool]
 ) -> Any:
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind if isinstance(kind, type) else type(kind))
     known = {field.name: hints[field.name] for field in fields(kind) if field.init}
     checked = {}
     for key, value in parameters.items():
         if key not in known:
             raise UsageError.unknown(f"parameter of the {subject} {name}:", key, known)
         checked[key] = _check_type(f"{subject} {name}: {key}", value, known[key])
-    return kind(**checked)
+    return kind(**checked) if isinstance(kind, type) else replace(deepcopy(kind), **checked)
 
 
 def _check_type(where: str, value: str | float | bool, kind: object) -> object:  # noqa: FBT001 - a value of TOML

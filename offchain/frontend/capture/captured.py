@@ -67,6 +67,12 @@ class Captured:
         initial_state: the state before step 0, in the order of the program's slots.
         batch: returns the batch of a step, in the order of the program's slots.
         is_rehearsed: whether the program was compared with eager torch.
+
+    Example:
+        >>> import moot
+        >>> captured = moot.capture("mlp")
+        >>> captured.initial_state[0].shape == captured.program.state[0].shape
+        True
     """
 
     program: Program

@@ -51,7 +51,7 @@ def load_cheat(name: str) -> type[Behaviour]:
     Raises:
         UsageError: there is none, or it is no dataclass that inherits from `Behaviour`.
     """
-    kind = load_class("cheat", name, _PLACES)
+    kind: type[Behaviour] = load_class("cheat", name, _PLACES)
     if not issubclass(kind, Behaviour):
         raise UsageError(f"{name} is no cheat; write class {kind.__name__}(moot.Behaviour)")
     return kind

@@ -17,10 +17,15 @@ class Mechanism:
     audits, what `Audit` has; of reputation, `begin` and `update`. Amounts are in gwei, reputations
     and rates from 0 to 1. What raises, or answers what is no answer, ends the run.
 
-        @dataclass(frozen=True)
-        class HalfOfValue(moot.Mechanism):
-            def size(self, value_gwei, reputation):
-                return value_gwei // 2
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import moot
+        >>> @dataclass(frozen=True)
+        ... class HalfOfValue(moot.Mechanism):
+        ...     def size(self, value_gwei, reputation):
+        ...         return value_gwei // 2
+        >>> moot.simulate(bond=HalfOfValue(), jobs=20).counts["failed"]
+        0
     """
 
 

@@ -44,7 +44,24 @@ def check_shares(**shares: float) -> None:
 
 @dataclass
 class Strategy:
-    """A strategy that does what is agreed, as a provider, and looks at nothing, as a watcher."""
+    """A strategy that does what is agreed, as a provider, and looks at nothing, as a watcher.
+
+    A user's own is a dataclass that inherits from it. What it is asked, `bid` is in gwei; `decide`
+    and `look` answer with a conduct, a name of `moot market --help`, or None to decline. One that
+    raises, or does not answer in time, forfeits its answer.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import moot
+        >>> @dataclass
+        ... class Careful(moot.Strategy):
+        ...     limit: float = 0.05
+        ...
+        ...     def decide(self, job, own, stream):
+        ...         return "lazy" if job.audit_rate < self.limit else "honest"
+        >>> moot.simulate(providers=[("honest", 3), (Careful(), 2)], jobs=20).counts["failed"]
+        0
+    """
 
     censor_share: float = field(init=False, repr=False, default=1.0)
     """Which share it pays of the price of keeping a call out of a block."""

@@ -1,0 +1,230 @@
+"""Simulated markets: one, or one for every combination of settings, and what they leave."""
+
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from moot.asking import Asked, ask, vary
+from moot.offchain.errors import MootError, UsageError
+from moot.showing import Shown, make_frame
+from moot.sim.economy.config import Config
+from moot.sim.economy.plugins import holding
+from moot.sim.economy.schema import TABLES
+from moot.sim.experiments.engines import Engine, Here, Processes
+from moot.sim.experiments.parts import Ended, Progress, ignore
+from moot.sim.experiments.plan import Plan, make_plan
+from moot.sim.experiments.sweep import run_sweep, summarise_results
+from moot.tables import to_pandas, to_polars
+
+if TYPE_CHECKING:
+    from moot.sim.experiments.values import Varied
+
+
+OnFailure = Callable[[Plan, Ended], None]
+"""(the plan of a sweep, the end of a run that has failed)."""
+
+
+class _Place:
+    """A folder of results; a temporary one goes when nothing needs it any more."""
+
+    def __init__(self, output: Path | str | None) -> None:
+        if output is None:
+            made = Path(tempfile.mkdtemp(prefix="moot-"))
+            weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
+        self.path = made / "results" if output is None else Path(output)
+
+
+@dataclass(frozen=True, slots=True)
+class Results(Shown):
+    """The results of one market, or of a sweep of markets.
+
+    Attributes:
+        folder: where the tables are, as Parquet; `moot report FOLDER` draws them.
+        main: the table that the conversions take unless another is named: `jobs`, a row for each
+            job, of one market; `runs`, a row for each run, of a sweep.
+        counts: of all runs together, such as `jobs`, `disputes` and `wrong_verdicts`.
+        seconds: how long it took.
+        peak_mib: the memory of the largest process.
+        plan: which runs there are: `plan.keys`, `plan.settings` and `plan.reps`.
+        played: how many runs were played now, and not found in the folder.
+
+    Example:
+        >>> import moot
+        >>> results = moot.simulate("baseline", jobs=50)
+        >>> results.counts["jobs"], results.to_arrow("runs").num_rows
+        (50, 1)
+    """
+
+    folder: Path
+    main: str
+    counts: Mapping[str, int]
+    plan: Plan = field(repr=False)
+    seconds: float
+    peak_mib: float
+    played: int
+    _place: _Place = field(repr=False)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables; docs/market.md has their columns and units."""
+        return ("runs", *TABLES)
+
+    def to_arrow(self, table: str | None = None) -> pa.Table:
+        """Return a table as a `pyarrow.Table`; money is in gwei, time in blocks.
+
+        Raises:
+            UsageError: there is no such table.
+        """
+        name = table or self.main
+        if name not in self.tables:
+            raise UsageError.unknown("table", name, self.tables)
+        return pq.read_table(self.folder / f"{name}.parquet")
+
+    def to_pandas(self, table: str | None = None) -> Any:
+        """Return a table as a `pandas.DataFrame`; raises UsageError without pandas."""
+        return to_pandas(self.to_arrow(table))
+
+    def to_polars(self, table: str | None = None) -> Any:
+        """Return a table as a `polars.DataFrame`; raises UsageError without polars."""
+        return to_polars(self.to_arrow(table))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts, and the row of each run."""
+        return {"counts": dict(self.counts), "runs": self.to_arrow("runs").to_pylist()}
+
+    def make_page(self) -> str:
+        """Return the report: one HTML file with plots, which asks nothing of the network."""
+        from moot.sim.report.page import make_page  # noqa: PLC0415 - imports plotly
+        from moot.sim.report.plots.load import load_plots  # noqa: PLC0415 - likewise
+        from moot.sim.report.results import Results as Read  # noqa: PLC0415 - likewise
+
+        return make_page(Read(self.folder), load_plots(())).text
+
+    def _repr_html_(self) -> str:
+        return make_frame(self.make_page())
+
+
+def simulate(
+    config: Config | str = "baseline",
+    *,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - as the option of the command line
+    output: Path | str | None = None,
+    progress: Progress = ignore,
+    **settings: Any,
+) -> Results:
+    """Simulate one market.
+
+    Args:
+        config: a preset, such as `baseline` or `weak-audit`; the path of a TOML file; or a
+            configuration.
+        set: values by their dotted keys, such as `{"chain.tip_gwei": 2}`.
+        output: a new folder for the tables; None takes a temporary one, which goes with the
+            results.
+        progress: is called with a name, how much of it is done, and how much there is.
+        settings: values by keys whose point is a low line, such as `bond_eth=0.5` or `seed=1`. A
+            rule (`pricing`, `matching`, `bond`, `audit`, `reputation`) is a name or an object
+            that is held in memory. `providers` and `watchers` are lists of (strategy, count), and
+            a strategy is a name or an object, of which each agent gets a copy.
+
+    Raises:
+        UsageError: a key is unknown, or a value impossible.
+        MootError: the run has failed.
+
+    Example:
+        >>> import moot
+        >>> results = moot.simulate("weak-audit", bond_eth=0.5, jobs=50)
+        >>> results.to_arrow().num_rows
+        50
+    """
+    asked = ask(config, set or {}, settings)
+    failures: list[Ended] = []
+
+    def keep(_: Plan, ended: Ended) -> None:
+        failures.append(ended)
+
+    results = _play(asked, (), 1, output, Here(), progress, keep, "jobs")
+    if results.counts["failed"]:
+        raise MootError(f"the run failed: {failures[0].error if failures else 'see runs.csv'}")
+    return results
+
+
+def sweep(
+    config: Config | str = "baseline",
+    varied: Mapping[str, Sequence[Any] | str] | None = None,
+    *,
+    reps: int = 1,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 - as the option of the command line
+    output: Path | str | None = None,
+    processes: int = 1,
+    engine: Engine | None = None,
+    progress: Progress = ignore,
+    on_failure: OnFailure | None = None,
+    **settings: Any,
+) -> Results:
+    """Simulate a market for every combination of values, each with the same seeds.
+
+    Args:
+        config: as of `simulate`; `set` and `settings`, too, hold for all runs.
+        varied: by dotted keys, the values of each: a sequence, or a text such as `0.2:2:0.2`.
+        reps: how often each combination is run, with other seeds.
+        set: values by their dotted keys.
+        output: a folder for the tables, new or that of the same sweep, to go on with it.
+        processes: how many play at once; 1 where something is held in memory.
+        engine: what plays the runs, instead of so many processes.
+        progress: is called with a name, how much of it is done, and how much there is.
+        on_failure: is told of each run that fails, which is a row with its error.
+        settings: as of `simulate`.
+
+    Raises:
+        UsageError: a key is unknown, or a value impossible.
+        SweepError: a process ended before its time; what is finished stays in the folder.
+
+    Example:
+        >>> import moot
+        >>> results = moot.sweep("baseline", {"bond.eth": [0.5, 1]}, jobs=20)
+        >>> results.to_arrow()["bond.eth"].to_pylist()
+        [0.5, 1.0]
+    """
+    asked = ask(config, set or {}, settings)
+    if asked.held and (processes > 1 or engine is not None):
+        raise UsageError(
+            "a rule or strategy that is held in memory is played in this process; leave "
+            "`processes` and `engine` out, or name it as path/to/file.py:Class"
+        )
+    chosen = engine or (Processes(processes) if processes > 1 else Here())
+    keys = vary(varied or {})
+    return _play(asked, keys, reps, output, chosen, progress, on_failure, "runs")
+
+
+def _play(
+    asked: Asked,
+    varied: "Sequence[Varied]",
+    reps: int,
+    output: Path | str | None,
+    engine: Engine,
+    progress: Progress,
+    on_failure: OnFailure | None,
+    main: str,
+) -> Results:
+    """Play the runs of a plan, and return what they leave."""
+    from moot.sim.economy.simulate import prepare  # noqa: PLC0415 - imports torch
+    from moot.sim.economy.simulate import simulate as play  # noqa: PLC0415 - likewise
+
+    began, place = time.monotonic(), _Place(output)
+    ready = prepare if main == "runs" else None  # one run makes itself ready
+    with holding(asked.held):
+        plan = make_plan(asked.config, varied, reps)
+        tell = None if on_failure is None else partial(on_failure, plan)
+        swept = run_sweep(plan, place.path, engine, play, progress, tell, ready)
+    counts = summarise_results(place.path)
+    seconds = time.monotonic() - began
+    return Results(place.path, main, counts, plan, seconds, swept.peak_mib, swept.played, place)
