@@ -15,6 +15,8 @@ Generated from docstrings by `python docs/tools/pages.py`.
 """
 SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises|Example|Examples):$")
 ITEM = re.compile(r"^(\*{0,2}\w[\w, ]*): (.*)$")
+OBJECT = re.compile(r"<[^<>]*(?:<\w+>)?[^<>]* at 0x[0-9a-f]+>")
+"""A default that has no other form than its address."""
 LISTED = ("Args", "Attributes", "Raises")
 
 
@@ -82,7 +84,7 @@ def show_call(name: str, thing: object) -> str:
         if parameter.name != "self" and not parameter.name.startswith("_")
     ]
     shown = signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
-    return f"{name}{shown}"
+    return OBJECT.sub("…", f"{name}{shown}")
 
 
 def list_methods(kind: type) -> Iterator[str]:
