@@ -17,7 +17,7 @@ FILES := moot/*.py moot/command bench contracts offchain sim tests docs examples
 # Tests start many processes: what these import is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all lint style types quick clean
+.PHONY: demo test test-all lint style types quick docs clean
 
 demo: $(READY)
 	@$(BIN)/moot demo
@@ -56,5 +56,10 @@ $(READY): pyproject.toml constraints.txt
 	@$(COMPILE) -j 0 || true
 	@touch $@
 
+# The pages as a site, in docs/_build; whatever Sphinx warns of is an error, links among pages too.
+docs: $(READY)
+	@$(BIN)/python -c "import furo, myst_parser" 2> /dev/null || $(PIP) --editable ".[docs]"
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build
+
 clean:
-	@rm -rf $(VENV) build *.egg-info
+	@rm -rf $(VENV) build docs/_build *.egg-info

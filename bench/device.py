@@ -65,7 +65,7 @@ alone, and operators one by one."""
 WARM_STEPS = 16
 """Steps after which launches are a graph, where they can be."""
 
-RESULTS = Path(__file__).parents[2] / "docs" / "devices.json"
+RESULTS = Path(__file__).parents[2] / "docs" / "measurements" / "devices.json"
 PAGE = RESULTS.with_suffix(".md")
 
 _F32 = DType.FLOAT32
@@ -270,7 +270,7 @@ def write_results(found: dict[str, Any]) -> None:
     lines = [
         "# Devices",
         "",
-        "Written by `moot bench device --write`; [backends.md](backends.md) says what it means.",
+        "Written by `moot bench device --write`; see [backends.md](../explanation/backends.md).",
         "",
     ]
     for row in every:

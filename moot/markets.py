@@ -75,7 +75,7 @@ class Results(Shown):
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables; docs/market.md has their columns and units."""
+        """The names of the tables; docs/reference/market.md has their columns and units."""
         return ("runs", *TABLES)
 
     def to_arrow(self, table: str | None = None) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Pages: each one HTML file that holds all that it shows, and that no text in it can change."""
+"""HTML pages of one file each: styles, scripts and data are inside, and data cannot add markup."""
 
 import base64
 import hashlib

@@ -159,7 +159,7 @@ def step(
     "--repeats", type=click.IntRange(min=1), default=5, show_default=True, help="Turns of products."
 )
 @click.option("--tiny", is_flag=True, help="Sizes that say nothing, for a trial.")
-@click.option("--write", is_flag=True, help="Write docs/devices.json and docs/devices.md.")
+@click.option("--write", is_flag=True, help="Write devices.json and devices.md of the docs.")
 @options.as_json
 def device(
     backend: str,

@@ -11,7 +11,7 @@ from moot.command.findings import tell_findings
 ROLES = ("providers", "watchers")
 
 _EPILOG = """\b
-A strategy of ten lines, as in docs/own_strategy.py:
+A strategy of ten lines, as in examples/own_strategy.py:
   from dataclasses import dataclass
   from moot.sim.economy.strategies.base import Strategy
   @dataclass

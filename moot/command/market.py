@@ -69,8 +69,8 @@ WEI_DIGITS = 18
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Directory for the tables: those of docs/market.md with CONFIG; strategies.csv, gas.csv "
-    "and, as jobs are settled, jobs.csv without.",
+    help="Directory for the tables: those of docs/reference/market.md with CONFIG; strategies.csv, "
+    "gas.csv and, as jobs are settled, jobs.csv without.",
 )
 @options.as_json
 @click.pass_context
@@ -104,8 +104,8 @@ def market(
       moot market --jobs 5                                every job for real: a minute
 
     With CONFIG.toml, or the name of a preset, it is a simulated economy: clients, providers and
-    watchers with money and strategies, and prices of gas. Only --set, --jobs, --seed, -o and
-    --json go with it; docs/market.md has every key, `moot sweep` runs it for many settings, and
+    watchers with money and strategies, and prices of gas. Only --set, --jobs, --seed, -o and --json
+    go with it; docs/reference/market.md has every key, `moot sweep` runs it for many settings, and
     `moot answers` asks what pays. A path/to/file.py:Class in it is code that runs on this machine,
     with all that you may do. Without CONFIG the other options say what is played:
 

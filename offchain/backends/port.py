@@ -2,7 +2,7 @@
 
 A backend computes what `programs/semantics.py` says, bit for bit, from plans that it makes once.
 `planning` tells it what is computed together, as data; a backend may compute operators one by one.
-docs/backends.md says how to write one.
+docs/explanation/backends.md says how to write one.
 """
 
 from collections.abc import Collection, Sequence

@@ -30,4 +30,4 @@ class Tag(IntEnum):
 
 
 CHUNK_BYTES = 256
-"""Bytes of a tensor under one leaf; docs/commitments.md has the measurement behind the choice."""
+"""Bytes of a tensor under one leaf; docs/reference/commitments.md has the measurement behind it."""

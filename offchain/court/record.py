@@ -1,4 +1,4 @@
-"""The record of a court as data: its JSON form, which `docs/court.md` describes.
+"""The record of a court as data: its JSON form, which `docs/how-to/court.md` describes.
 
 A record is a list of frames, one for each call that the referee accepted, in order. A frame has
 whole new values of what the call changed, so that the state after any frame is the union of the

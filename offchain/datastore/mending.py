@@ -1,4 +1,4 @@
-"""A tensor put together of what a place has of it, right or wrong, and of chunks that are proven.
+"""Repair of a tensor: a place's copy, whose wrong chunks are replaced by proven ones.
 
 The place is not trusted to have the tensor whole, and nothing says which of its chunks are wrong:
 its upper nodes tell it of each 256 KiB, and the proof of any chunk of these tells it of halves,

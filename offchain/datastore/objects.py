@@ -12,8 +12,8 @@
     evidence/<digest>          what proves the operands of an operator that is disputed
                                (`offchain/disputes/handover.py`, which says whose digest it is)
 
-A tensor's header and layer (docs/commitments.md) lead up to its root. Whoever has verified these
-few bytes knows the size of all others, and verifies each 256 KiB of them on its own.
+A tensor's header and layer (docs/reference/commitments.md) lead up to its root. Whoever has
+verified these few bytes knows the size of all others, and verifies each 256 KiB of them on its own.
 """
 
 from collections.abc import Callable, Mapping

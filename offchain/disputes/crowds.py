@@ -1,6 +1,6 @@
 """The largest crowd of liars that one honest provider can answer, and the clocks that it needs.
 
-The derivation is in `docs/protocol.md`, under *Crowds*.
+The derivation is in `docs/explanation/protocol.md`, under *Crowds*.
 """
 
 from bisect import bisect_left

@@ -15,7 +15,7 @@ def choose_pairs(tournament: Tournament, block: int, own: Digest | None = None) 
     to those of the other: everybody there gets an opponent who has none. A match takes out one of
     the two at least, so that so many matches as there are members, and not as many as there are
     pairs of them, leave one claim of two without anybody; how many more come of those who win is
-    in `docs/gas.md`.
+    in `docs/measurements/gas.md`.
 
     Args:
         tournament: what is known of the job.

@@ -1,4 +1,4 @@
-"""What was shown on the chain of what a job commits to, read from the calldata that showed it.
+"""Reader of demanded data: decodes what a transaction showed of a job from its calldata.
 
 The contract of promises keeps nothing of what it was shown: the transaction has it. Whatever that
 contract accepts is read here, however it is encoded: offsets that point anywhere, bytes behind the

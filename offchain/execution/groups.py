@@ -1,4 +1,4 @@
-"""The plans of groups of operators, which runs of one program have in common where they agree."""
+"""Cache of the plans of operator groups, shared by the runs of one program."""
 
 from moot.offchain.backends.port import Backend, FusedPlan
 from moot.offchain.planning.grouping import Fused

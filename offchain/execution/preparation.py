@@ -50,7 +50,7 @@ _KEPT_PART = 8
 
 
 class Ready(NamedTuple):
-    """All tasks of a run, where what it is for will be, and the memory that their outputs take.
+    """Prepared run: its tasks, the place of each output that it is run for, and the memory needed.
 
     `copies` are operators that the program does not have, which pack factors; `keeps` are those
     whose outputs are worth keeping, where somebody wants to.

@@ -1,4 +1,4 @@
-"""The memory of a run's own, while it is laid out who has which part of it when."""
+"""Memory layout of a run: which call of a sequence has which range of bytes, and until when."""
 
 from bisect import insort
 
@@ -7,7 +7,7 @@ from moot.offchain.native.vectors import CACHE_LINE_BYTES
 
 
 class Memory:
-    """The run's own memory while the calls of a sequence are laid out.
+    """Memory layout of one run, built call by call.
 
     Args:
         alignment: what is taken begins at multiples of so many bytes.

@@ -1,4 +1,4 @@
-"""Where a party works, its desk; and the parties of those who are not alone at a table.
+"""Desk: a party's chain, account and referee.
 
 What there is to do is the planner's (`offchain/disputes/party.py`).
 """
@@ -133,7 +133,7 @@ def connected_desk(settings: Settings, tell: Tell, signers: Sequence[KeyAccount]
 def _bind(chain: OwnChain, address: str, arithmetic: Arithmetic) -> Contract:
     """Return the referee at an address; refuse another contract, or one of another version.
 
-    A node that errs is not to make it look so: it is asked again, or another one is.
+    A node may err, so that a wrong answer is asked for again, of another node if there is one.
     """
     problem = UsageError(
         f"the contract at {address} is no referee of this version; check the address"

@@ -2,7 +2,7 @@
 
 Joining, sending and going on ask the same sums: what calls are offered
 (`offchain/disputes/gas.py`), and what an account has to hold for that
-(`offchain/chain/accounts/budget.py`). The rule, and why it is so, is in `docs/parties.md`.
+(`offchain/chain/accounts/budget.py`). The rule, and why it is so, is in `docs/how-to/parties.md`.
 """
 
 from collections.abc import Collection

@@ -2,7 +2,7 @@
 
 All that is computed lies in the job's folder, which nobody else reads. The served folder gets the
 history once no claim can be committed to or shown any more, and the final state once the reward
-cannot go to anybody else (docs/parties.md has the table).
+cannot go to anybody else (docs/how-to/parties.md has the table).
 """
 
 from collections.abc import Collection, Iterator

@@ -2,8 +2,8 @@
 
 `check_node` is exactly as strict as the decoder of the leaf contract: an operator is legal if the
 contract accepts its encoding. `check_program` adds what only the whole program shows, so that each
-operand of each operator is a tensor that the contract can be shown. `docs/commitments.md` says both
-in words.
+operand of each operator is a tensor that the contract can be shown. `docs/reference/commitments.md`
+says both in words.
 """
 
 from collections.abc import Sequence

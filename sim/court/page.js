@@ -1,6 +1,6 @@
 "use strict";
 // Shows a record of a court: its state after any frame, and a match's search as a picture.
-// All that comes from a record is put into the page as text. docs/court.md describes the record.
+// All that comes from a record is put into the page as text. docs/how-to/court.md describes the record.
 (() => {
   const POLL_MS = 1000;
   const PLAY_MS = 900;

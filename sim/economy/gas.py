@@ -76,7 +76,7 @@ class GasTable(msgspec.Struct, frozen=True):
     rows: tuple[tuple[Kind, int, int], ...]
 
     def estimate(self, kind: Kind) -> int:
-        """Return what a call of a kind uses: what those use that are most like it.
+        """Return the gas of a call: that of the most similar call that was measured.
 
         Of calls of the same name and stage, if there are any, those count first whose effect is
         nearest, then the nearest in size. A name that was never measured uses nothing.

@@ -1,4 +1,4 @@
-"""The guard of a user's strategy, which may raise, never answer, or answer what is no answer."""
+"""Guard around a user's strategy: it catches errors, endless calls and answers of a wrong form."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

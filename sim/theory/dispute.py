@@ -22,9 +22,9 @@ BOND_WEI = MIN_BOND_WEI
 PRIZE_WEI = MIN_BOND_WEI // PRIZE_DIVISOR
 """What the winner of a match gets of it."""
 MATCH_MOVES = 2 * SIDE_MOVES - 1
-"""The most moves that a match can have (`docs/protocol.md`)."""
+"""The most moves that a match can have (`docs/explanation/protocol.md`)."""
 LARGEST_LEAF_GAS = 1_130_200
-"""The gas of the leaf with the most evidence that is legal, as measured (`docs/security.md`)."""
+"""The gas of the leaf with the most legal evidence, measured (`docs/explanation/security.md`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ PROMISES = name_account("promises")
 TRUSTED = {f"{name}_contract": name_account(name) for name in ("leaf", "legality")}
 PAYMENT_GAS = 21_000
 OTHER_GAS = {"promise": 99_677, "demand": 112_799, "show_chunk": 175_220}
-"""Gas of calls that the snapshot does not have, from docs/protocol.md."""
+"""Gas of calls that the snapshot does not have, from docs/explanation/protocol.md."""
 MOST_REFUSED_GAS = 40_000
 """What a refused call costs."""
 SNAPSHOT = Path(__file__).parents[2] / "gas-snapshot.txt"

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TABLE = HERE.parents[1] / "docs" / "security.md"
+TABLE = HERE.parents[1] / "docs" / "explanation" / "security.md"
 FAMILIES = {"C": 11, "S": 11, "H": 6, "M": 16, "G": 8, "V": 5, "A": 11, "D": 10}
 ITEMS = [f"{family}{n}" for family, last in FAMILIES.items() for n in range(1, last + 1)]
 

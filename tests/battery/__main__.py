@@ -1,7 +1,7 @@
 """Prints the battery: `python -m tests.battery [WORD]` tries every row with a word in its name.
 
 `--record` writes what it has found; a difference that is new there has no choice yet, and a test
-fails until it is mended, or given the name of a choice of docs/operator_choices.py.
+fails until it is mended, or given the name of a choice of docs/tools/operator_choices.py.
 """
 
 import argparse

@@ -16,8 +16,8 @@ class Record:
 
     Attributes:
         reached: name of our tables -> a row that meets it.
-        differences: row -> how it differs from torch -> the choice of docs/operator_choices.py that
-            explains it.
+        differences: row -> how it differs from torch -> the choice that explains it, of
+            docs/tools/operator_choices.py.
     """
 
     reached: dict[str, str]

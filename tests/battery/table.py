@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from docs.operator_samples import SAMPLES, Call
+from docs.tools.operator_samples import SAMPLES, Call
 from tests.corpus.rows import Row, ask, layer, learn, ramp
 from tests.corpus.table import REFUSALS
 from tests.corpus.table import ROWS as CORPUS

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from docs.operator_choices import CHOICES
+from docs.tools.operator_choices import CHOICES
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.errors import CaptureError
 from moot.offchain.frontend.decompositions import solvers, statistics

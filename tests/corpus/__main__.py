@@ -1,7 +1,7 @@
 """Prints the corpus: `python -m tests.corpus [WORD]` judges every row (with a word in its name).
 
 `--record` writes the lines of the refused rows to refusals.json. `--counts` prints the table of the
-programs of practice that is in docs/capture.md, from what is recorded.
+programs of practice that is in docs/reference/capture.md, from what is recorded.
 """
 
 import argparse

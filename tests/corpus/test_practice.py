@@ -21,7 +21,7 @@ from tests.quick import only
 DRAWN = sorted(PROGRAMS, key=lambda name: sha256(name.encode()).digest())[:2]
 """Programs of the fast suite, drawn by their names."""
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "capture.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "capture.md"
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -40,7 +40,7 @@ def test_the_programs_are_many_and_most_are_captured() -> None:
 
 
 def test_the_document_counts_the_programs() -> None:
-    """docs/capture.md has the table that `python -m tests.corpus --counts` prints."""
+    """docs/reference/capture.md has the table that `python -m tests.corpus --counts` prints."""
     assert count(REFUSALS) in DOCUMENT.read_text()
 
 

@@ -1,4 +1,4 @@
-"""A strategy and a rule of a user's own: each is one file, shown in docs/market.md, and used."""
+"""A strategy and a rule of a user's own: each is one file, shown in market.md, and used."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,8 @@ from moot.sim.economy.config import GWEI
 from tests.end_to_end.command import complaint, moot
 
 ROOT = Path(__file__).parents[2]
-STRATEGY = "docs/own_strategy.py:OnceBitten"
-RULE = "docs/own_mechanism.py:BreakEvenBond"
+STRATEGY = "examples/own_strategy.py:OnceBitten"
+RULE = "examples/own_mechanism.py:BreakEvenBond"
 
 BROKEN = """
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ def _at_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", [STRATEGY, RULE])
 def test_the_page_shows_the_files(name: str) -> None:
-    """What docs/market.md shows is what is run here, to the letter."""
+    """What docs/reference/market.md shows is what is run here, to the letter."""
     text = (ROOT / name.partition(":")[0]).read_text()
-    assert f"```python\n{text}```" in (ROOT / "docs" / "market.md").read_text()
+    assert f"```python\n{text}```" in (ROOT / "docs" / "reference" / "market.md").read_text()
 
 
 def test_own_strategy_is_a_key_of_a_configuration(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_own_cheat_is_tried_and_disputed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("docs/own_strategy.py",), "write path/to/file.py:Class"),
-        (("docs/own_strategy.py:Once",), "has no dataclass Once"),
+        (("examples/own_strategy.py",), "write path/to/file.py:Class"),
+        (("examples/own_strategy.py:Once",), "has no dataclass Once"),
         (("docs/nowhere.py:Once",), "there is no Python file docs/nowhere.py"),
         ((RULE,), "is no strategy"),
     ],

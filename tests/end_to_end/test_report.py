@@ -210,7 +210,7 @@ def test_failures_and_forfeits_are_said(tmp_path: Path, swept: Path) -> None:
 def test_the_documented_plot_is_drawn(swept: Path, tmp_path: Path) -> None:
     """The plot that the documentation shows is the example's file, and a report shows it."""
     code = EXAMPLE.read_text().partition("\n")[2]
-    assert f"```python\n{code}```" in (ROOT / "docs" / "report.md").read_text()
+    assert f"```python\n{code}```" in (ROOT / "docs" / "how-to" / "report.md").read_text()
     words = ("--plot", str(EXAMPLE), "-o", str(tmp_path / "report.html"), "--json")
     assert json.loads(moot("report", str(swept), *words).stdout)["plots"]["base-fee"] == "drawn"
     twice = moot("report", str(swept), *words, "--plot", str(EXAMPLE))

@@ -38,7 +38,7 @@ from tests.sim_helpers import make_task
 PASSWORD, FUND_WEI, REWARD_WEI = "stages", 100 * 10**18, 10**17
 CONFIRMATIONS = 3
 STAKES = Stakes(commit_blocks=20, reveal_blocks=16, window_blocks=20, clock_blocks=300)
-DOCS = Path(__file__).parents[2] / "docs" / "parties.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "parties.md"
 
 
 class Inline:
@@ -218,7 +218,7 @@ def list_names(court: Court, provider: Provider) -> list[str]:
 
 
 def read_table() -> dict[Stage, dict[str, bool]]:
-    """Return what docs/parties.md says that is served at each stage."""
+    """Return what docs/how-to/parties.md says that is served at each stage."""
     lines = [line for line in DOCS.read_text().splitlines() if line.startswith("| `")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     found = {}

@@ -102,7 +102,7 @@ def measure(offered: Transaction, clock_blocks: int, base_fee_wei: int) -> int:
 
 
 def main() -> None:
-    """Print the table of `docs/security.md`."""
+    """Print the table of `docs/explanation/security.md`."""
     heads = [f"{clock} blocks, ETH" for clock in CLOCKS]
     print("| call | offered | base fee, gwei |", " | ".join(heads), "|")
     print("|---|---:|---:|" + "---:|" * len(heads))

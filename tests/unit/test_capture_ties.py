@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from docs.operator_ties import NO_CHOICE, TIES, list_operators
-from docs.operators import PAGE
+from docs.tools.operator_ties import NO_CHOICE, TIES, list_operators
+from docs.tools.operators import PAGE
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.errors import CaptureError
 from moot.offchain.execution.executor import Executor

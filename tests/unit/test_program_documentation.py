@@ -12,7 +12,7 @@ from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.quick import every
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "training.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "training.md"
 PREAMBLE, *EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
 
 

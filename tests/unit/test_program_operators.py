@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from docs.operators import PAGE, collect, describe, render
+from docs.tools.operators import PAGE, collect, describe, render
 from moot.offchain.arithmetic.functions import Function
 from moot.offchain.frontend.lowering.table import RULES
 from moot.offchain.programs.graph import Kind
@@ -19,7 +19,7 @@ def page() -> str:
 
 
 def test_the_table_is_up_to_date(page: str) -> None:
-    """The committed table is what the rules do today; `python docs/operators.py` writes it."""
+    """The table is what the rules do today; `python docs/tools/operators.py` writes it."""
     assert page == PAGE.read_text()
 
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from docs.economics import ROOT, SECTIONS, WIDTH, tabulate_summary
+from docs.tools.economics import ROOT, SECTIONS, WIDTH, tabulate_summary
 from moot.offchain.disputes.game import Played
 from moot.offchain.errors import UsageError
 from moot.sim.gas.scenarios import REFERENCE
@@ -447,8 +447,8 @@ def show(section: str) -> str:
 
 def read_block(section: str) -> str:
     """Return what the page says that the command prints."""
-    page = (ROOT / "docs" / "economics.md").read_text()
-    command = f"python docs/economics.py {section}".strip()
+    page = (ROOT / "docs" / "measurements" / "economics.md").read_text()
+    command = f"python docs/tools/economics.py {section}".strip()
     found = re.search(rf"<!-- output of: {command} -->\n```text\n(.*?)\n```", page, re.DOTALL)
     assert found is not None, f"the page has no output of `{command}`"
     return found[1]

@@ -1,6 +1,6 @@
 """The vectors' files: JSON that people can read, written whole or not at all, never rewritten.
 
-docs/conformance.md documents the format.
+docs/reference/conformance.md documents the format.
 """
 
 import json

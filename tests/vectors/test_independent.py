@@ -1,6 +1,7 @@
 """The scalar vectors by a second implementation: MPFR and exact rationals, from the JSON alone.
 
-Nothing of ours is imported. This is what somebody else would write from docs/conformance.md.
+Nothing of ours is imported. This is what somebody else would write from
+docs/reference/conformance.md.
 """
 
 import json

@@ -67,7 +67,7 @@ class Cpu:
 
     @property
     def most_sequence_bytes(self) -> int:
-        """What a sequence may write, as the memory of its own stays with it."""
+        """Most bytes that a sequence may write; its memory stays allocated as long as it lives."""
         return _MOST_SEQUENCE_BYTES
 
     def is_called(self, plan: Plan | FusedPlan) -> bool:

@@ -34,7 +34,7 @@ class Item(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What is cut.
+    """Work: the groups, columns and tiles of a convolution, which are cut into items.
 
     Attributes:
         groups: how many groups there are, each with columns and boxes of its own.

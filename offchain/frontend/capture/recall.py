@@ -1,4 +1,4 @@
-"""Captures that are recalled by the content of what would be traced, without tracing it.
+"""Cache of captures: a recipe whose content is known is not traced again.
 
 An entry is kept by the description of a recipe (`description`) and of the process (`surroundings`),
 the arithmetic and what its maker says of the recipe. It has the name of the program that was

@@ -6,8 +6,8 @@ with that log, and corrects its own roundings. `rounding` is the grid, `threshol
 near, `logs` is the form of a log, `hooks` rounds within a model, `parties` are the trainer's and
 the auditor's roundings, `training` makes a party's steps, `checkpoints` commits to the weights,
 `replicate` runs a trainer beside an auditor and counts, `selection` finds thresholds on two kinds
-of hardware, and `dispute` settles between two parties with a third. docs/rounding-log.md shows what
-the method achieves, and where it fails.
+of hardware, and `dispute` settles between two parties with a third.
+docs/measurements/rounding-log.md shows what the method achieves, and where it fails.
 
 Simplified: the hardware is this machine's under its profiles, not several graphics cards, so that
 there is no cuDNN to switch off; the generator is seeded anew for each step, so that one step can be

@@ -2,7 +2,8 @@
 
 A value v that rounds to r is logged where |v - r| > t * 10^floor(log10 |v|): far from r is near the
 boundary between two roundings. The exponent is decimal, as published, although the distance of two
-neighbours of the grid is a power of two; docs/rounding-log.md shows what follows from that.
+neighbours of the grid is a power of two; docs/measurements/rounding-log.md shows what follows from
+that.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""A user's rule, whose every answer is checked: what is none ends the run, in one line."""
+"""Checked mechanism: a user's rule whose answers are validated; a wrong one ends the run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

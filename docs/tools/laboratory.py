@@ -1,0 +1,325 @@
+"""Prints what simulated markets come to beside the closed forms of `economics.md`.
+
+`python docs/tools/laboratory.py fraud` plays the fraud game, `dilemma` the verifier's dilemma under
+several rules of audits, `attacks` every strategy beside its honest twin. All is computed when it is
+printed; ± is half an interval of 95%, by bootstrap over runs with other seeds. `invariants` says
+which share of a run's time the check of all money after every block is.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from moot.sim.analysis.estimates import Estimate, estimate, estimate_mean
+from moot.sim.analysis.trials import Laboratory
+from moot.sim.analysis.twins import MEASURES, make_contest, try_pairs
+from moot.sim.economy.config import GWEI, Config, replace_keys
+from moot.sim.economy.ledger import Ledger
+from moot.sim.economy.simulate import make_court, simulate
+from moot.sim.economy.strategies.base import HONEST, WATCHER
+from moot.sim.economy.strategies.table import AGENTS, WATCHERS
+from moot.sim.experiments.engines import Processes
+from moot.sim.experiments.parts import ignore
+from moot.sim.experiments.plan import make_plan
+from moot.sim.experiments.presets import open_config
+from moot.sim.experiments.sweep import run_sweep
+from moot.sim.experiments.values import Varied
+from moot.sim.strategies import STRATEGIES
+from moot.sim.theory.fraud import Equilibrium, solve_fraud_game
+
+WIDTH = 150
+REPS, JOBS = 16, 3_000
+"""Repetitions of each setting of the fraud game, and the jobs of each."""
+
+FEW = 8
+"""Repetitions of what takes long."""
+
+BONDS_ETH = (0.5, 1.0, 2.0)
+MULTIPLES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+"""Audit rates, as multiples of v*."""
+
+LAZY = {"providers.lazy.count": 20, "providers.honest.count": 0}
+"""Providers who all lie: nothing else is measured."""
+
+LIARS: Mapping[str, float] = {
+    "providers.opportunist.count": 8,
+    "providers.opportunist.slots": 20,
+    "providers.opportunist.weight": 1.0,
+    "providers.honest.count": 0,
+    "providers.lazy.count": 0,
+}
+"""Providers who all may lie, and believe little before they have seen something."""
+
+TURNS = 4
+CROWD_RATES = (25.0, 5.0, 0.5)
+CROWD: Mapping[str, float] = {
+    "jobs": 100_000,
+    "providers.honest.count": 800,
+    "providers.lazy.count": 200,
+    "watchers.watcher.count": 100,
+}
+"""A thousand providers: checks are of all of them, after every block."""
+
+RULES: Sequence[tuple[str, Mapping[str, str | float]]] = (
+    ("volunteers", {}),
+    ("constant", {}),
+    ("from-bonds", {}),
+    ("forced-errors", {}),
+    ("forced-errors", {"jackpot_eth": 0.5}),
+    ("forced-errors", {"rate": 0.03}),
+)
+"""Rules of audits, and what differs from a rate of 0.1 and their defaults."""
+
+
+def open_engine() -> Processes:
+    """Return the engine that plays runs on all processors."""
+    return Processes(len(os.sched_getaffinity(0)))
+
+
+@contextmanager
+def open_laboratory() -> Iterator[Laboratory]:
+    """Make ready to play markets."""
+    with open_engine().open() as player, TemporaryDirectory() as folder:
+        yield Laboratory(player, simulate, Path(folder), ignore)
+
+
+def sweep(config: Config, varied: Varied, reps: int) -> list[list[dict[str, Any]]]:
+    """Return the rows of `runs` of a sweep, for each value those of its repetitions."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "sweep"
+        run_sweep(make_plan(config, (varied,), reps), path, open_engine(), simulate)
+        rows = pq.read_table(path / "runs.parquet").to_pylist()
+    return [rows[start : start + reps] for start in range(0, len(rows), reps)]
+
+
+def solve(config: Config) -> Equilibrium:
+    """Return the equilibrium of the fraud game that a market is.
+
+    The provider's stake is its bond and the gas of a lost dispute. The one who audits is a watcher,
+    who loses nothing by a cheat that it does not look at, and whose reward is its prize and the
+    reward of the job, less gas.
+    """
+    (liar, watcher) = make_court(config).judge(("lazy", WATCHER), 0).seats
+    chain, bond, price = config.chain, float(config.bond["eth"]), float(config.pricing["eth"])
+    gas_eth = (chain.base_fee_gwei + chain.tip_gwei) / GWEI
+    reward = watcher.prizes * bond / 2 + watcher.shares * price - watcher.gas * gas_eth
+    work = config.providers[0].work_eth
+    return solve_fraud_game(
+        *(work, 0.0, price, bond + liar.gas * gas_eth), config.watchers[0].work_eth, 0.0, reward
+    )
+
+
+def make_table(title: str, section: str, *columns: str, words: int = 1) -> Table:
+    """Return an empty table; all but the first columns are of numbers."""
+    table = Table(title=title, caption=f"python docs/tools/laboratory.py {section}", min_width=40)
+    for place, name in enumerate(columns):
+        is_text = place < words
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=is_text)
+    return table
+
+
+def show(found: Estimate, digits: int = 4) -> str:
+    """Return an estimate and half the width of its interval as text."""
+    return f"{found.value:.{digits}f} ± {(found.high - found.low) / 2:.{digits}f}"
+
+
+def share(rows: Sequence[Mapping[str, Any]], part: str, whole: str = "jobs") -> Estimate:
+    """Return the mean share of one count in another."""
+    return estimate_mean([row[part] / max(1, row[whole]) for row in rows])
+
+
+def tabulate_fraud() -> Iterator[Table]:
+    """Yield where cheating stops to pay, and where those who learn stop to cheat."""
+    base = replace_keys(open_config("baseline"), {"jobs": JOBS})
+    games = {bond: replace_keys(base, {"bond.eth": bond}) for bond in BONDS_ETH}
+    table = make_table(
+        "Audit rate at which cheating stops to pay", "fraud", "bond, ETH", "v*", "lazy breaks even"
+    )
+    with open_laboratory() as laboratory:
+        for bond, game in games.items():
+            rate = solve(game).audit_rate
+            market = replace_keys(game, LAZY)
+            found = find_indifference(laboratory, market, (rate / 2, rate * 3 / 2))
+            table.add_row(f"{bond:g}", f"{rate:.4f}", show(found))
+    yield table
+    columns = [f"{multiple:g} v*" for multiple in MULTIPLES]
+    title = "Share of jobs in which opportunists cheat, by the audit rate"
+    table = make_table(title, "fraud", "bond, ETH", *columns)
+    for bond, game in games.items():
+        rate = solve(game).audit_rate
+        rates = Varied("audit.rate", tuple(multiple * rate for multiple in MULTIPLES))
+        by_rate = sweep(replace_keys(game, LIARS), rates, REPS)
+        table.add_row(f"{bond:g}", *(show(share(rows, "cheated"), 2) for rows in by_rate))
+    yield table
+
+
+def find_indifference(
+    laboratory: Laboratory, config: Config, rates: tuple[float, float]
+) -> Estimate:
+    """Return the audit rate at which lazy providers earn what their honest twins do.
+
+    What an audit costs them is in proportion to its rate, so that two rates are enough.
+    """
+    contests = [
+        make_contest(replace_keys(config, {"audit.rate": rate}), ("lazy",)) for rate in rates
+    ]
+    tried = try_pairs(laboratory, contests, REPS)
+    gains = np.array([[pair.gain_eth_per_job for pair in pairs] for pairs in tried])
+
+    def locate(chosen: Any) -> float:
+        (low, high), (first, second) = rates, gains[:, chosen].mean(axis=1)
+        return float(low + (high - low) * first / (first - second))
+
+    return estimate(REPS, locate)
+
+
+def tabulate_dilemma() -> Iterator[Table]:
+    """Yield what becomes of fraud and checks under several rules of audits."""
+    market = open_config("verifier-dilemma")
+    solved = solve(market)
+    table = make_table(
+        f"The verifier's dilemma; v* = {solved.audit_rate:.4f}, q* = {solved.cheating_rate:.4f}",
+        "dilemma",
+        *("rule of audits", "asked", "checked", "lies", "found", "clients, ETH a job"),
+        *("watchers", "burned, mETH a job"),
+    )
+    for name, changed in RULES:
+        given = {"audit.name": name} | {f"audit.{key}": value for key, value in changed.items()}
+        (rows,) = sweep(replace_keys(market, given), Varied("audit.name", (name,)), FEW)
+        words = [f"{key} = {value}" for key, value in changed.items()]
+        money = [
+            show(estimate_mean([row[key] / row["jobs"] / scale for row in rows]), digits)
+            for key, scale, digits in (
+                ("client_gwei", GWEI, 3),
+                ("watcher_gwei", GWEI, 4),
+                ("burned_gwei", GWEI / 1000, 2),
+            )
+        ]
+        table.add_row(
+            ", ".join([name, *words]),
+            f"{share(rows, 'audited').value:.3f}",
+            *(show(share(rows, count)) for count in ("checked", "cheated")),
+            show(share(rows, "caught", "cheated"), 2),
+            *money,
+        )
+    yield table
+
+
+def list_attacks(market: Config) -> Iterator[tuple[str, Config]]:
+    """Yield each strategy, and the market in which it takes the place of the lazy providers.
+
+    A strategy of watchers takes the place of one of two watchers.
+    """
+    for name in (*STRATEGIES, *AGENTS):
+        if name != HONEST:
+            changed = {f"providers.{name}.count": 4}
+            yield name, replace_keys(market, {"providers.lazy.count": 0} | changed)
+    for name in WATCHERS:
+        if name != WATCHER:
+            changed = {f"watchers.{WATCHER}.count": 1, f"watchers.{name}.count": 1}
+            yield name, replace_keys(market, changed)
+
+
+ATTACK_COLUMNS: Mapping[str, tuple[str, float, int]] = {
+    "gain_eth_per_job": ("gain, mETH a job of its own", 1000, 1),
+    "profit_eth": ("profit, ETH", 1, 1),
+    "honest_profit_eth": ("… when honest", 1, 1),
+    "clients_loss_eth": ("clients lose, ETH", 1, 1),
+    "honesty_cost_eth": ("honesty costs, ETH", 1, 1),
+    "finality_blocks": ("blocks to finality", 1, 1),
+    "slow_finality_blocks": ("… of 99 in 100 jobs", 1, 0),
+    "locked_eth_blocks": ("capital, ETH x blocks a job", 1, 1),
+    "burned_share": ("bonds burned, %", 100, 2),
+}
+"""The measures of twins that are shown: a heading, the unit and the digits."""
+
+
+def tabulate_attacks() -> Iterator[Table]:
+    """Yield what each strategy brings and costs in the baseline, beside its honest twin."""
+    market = replace_keys(open_config("baseline"), {"jobs": JOBS})
+    headings = [heading for heading, _, _ in ATTACK_COLUMNS.values()]
+    title = f"Strategies in the baseline, {JOBS:,} jobs, means of {FEW} runs"
+    table = make_table(title, "attacks", "strategy", *headings)
+    attacks = dict(list_attacks(market))
+    contests = [make_contest(config, (name,)) for name, config in attacks.items()]
+    with open_laboratory() as laboratory:
+        tried = dict(zip(attacks, try_pairs(laboratory, contests, FEW), strict=True))
+    for name in sorted(tried, key=lambda it: -fmean(p.gain_eth_per_job for p in tried[it])):
+        cells = []
+        for measure, (_, unit, digits) in ATTACK_COLUMNS.items():
+            compute = MEASURES[measure][1]
+            value = estimate_mean([unit * compute(pair) for pair in tried[name]])
+            plain = f"{value.value:,.{digits}f}"
+            cells.append(show(value, digits) if measure == "gain_eth_per_job" else plain)
+        table.add_row(name, *cells)
+    yield table
+
+
+def tabulate_invariants() -> Iterator[Table]:
+    """Yield how long a job takes with the ledger's checks and without them, by turns.
+
+    Times are the processor's, the least of each side; no tables are written, beside which the
+    checks would look cheaper.
+    """
+    base = replace_keys(open_config("baseline"), CROWD)
+    columns = ("jobs a block", "us a job", "without checks", "share of the checks")
+    table = make_table("The check of all money after every block", "invariants", *columns)
+    for rate in CROWD_RATES:
+        config = replace_keys(base, {"clients.jobs_per_block": rate})
+        time_run(config)
+        checked, unchecked = [], []
+        for _ in range(TURNS):
+            checked.append(time_run(config))
+            with patch.object(Ledger, "check", lambda *_: (0, 0)):
+                unchecked.append(time_run(config))
+        least = min(checked), min(unchecked)
+        micros = (f"{seconds / config.jobs * 1e6:.1f}" for seconds in least)
+        table.add_row(f"{rate:g}", *micros, f"{1 - least[1] / least[0]:.1%}")
+    yield table
+
+
+def time_run(config: Config) -> float:
+    """Return the seconds of a processor that a run takes."""
+    start = time.process_time()
+    simulate(config, Nothing())
+    return time.process_time() - start
+
+
+class Nothing:
+    """A sink that keeps no rows."""
+
+    def add(self, table: str, row: tuple[object, ...]) -> None:
+        """Keep nothing."""
+
+
+SECTIONS: Mapping[str, Callable[[], Iterator[Table]]] = {
+    "fraud": tabulate_fraud,
+    "dilemma": tabulate_dilemma,
+    "attacks": tabulate_attacks,
+    "invariants": tabulate_invariants,
+}
+
+
+def main() -> None:
+    """Print the tables that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("section", choices=SECTIONS)
+    console = Console(width=WIDTH, highlight=False)
+    for table in SECTIONS[parser.parse_args().section]():
+        console.print(table)
+
+
+if __name__ == "__main__":
+    main()
