@@ -9,7 +9,7 @@ import torch
 
 from moot.offchain.frontend.recipe import TrainingRecipe
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "hugging-face.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "hugging-face.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
 
 
