@@ -41,7 +41,7 @@ def check_strategy(
 
     Example:
         >>> import moot
-        >>> all(it.is_met for it in moot.check_strategy("docs/own_strategy.py:OnceBitten"))
+        >>> all(it.is_met for it in moot.check_strategy("examples/own_strategy.py:OnceBitten"))
         True
     """
     from moot.sim.economy import conformance  # noqa: PLC0415 - imports torch
