@@ -184,7 +184,7 @@ class Team:
             tuple(keeps),
             self.tells,
         )
-        return _start(self._folder, task, self.commands.get(rank, WORKER), stack)
+        return _start(self._folder, task, self.commands.get(rank) or _choose_command(rank), stack)
 
     def _await_root(
         self, processes: Sequence[subprocess.Popen[str]], place: int, kept: int
@@ -239,6 +239,12 @@ def train(
     steps = range(len(batches))
     found = team.run(state, batches.__getitem__, steps, [step + 1 for step in steps])
     return [root for _, root, _ in found]
+
+
+def _choose_command(rank: int) -> Sequence[str]:
+    """Return the command of a worker: all have the same one."""
+    del rank
+    return WORKER
 
 
 def _start(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from moot.contracts.model.types import MIN_BOND_WEI
 from moot.contracts.reasons import LeafMode
+from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.backends.table import DEFAULT, describe_backend
 from moot.offchain.errors import UsageError
@@ -71,6 +72,10 @@ def choose_leaf(leaf: str | None, arithmetic: str) -> LeafMode:
 def check_setting(setting: Setting) -> None:
     """Refuse what cannot be played, before anything slow begins."""
     choose_leaf(setting.leaf, setting.arithmetic)
+    if setting.workers > 1 and setting.arithmetic == LOGGED.name:
+        raise UsageError(
+            "workers do not read rounding logs; choose 1 worker, or ordered or exact arithmetic"
+        )
     if setting.cheat != "none":
         read_cheat(setting.cheat)
     check_bond(setting.bond_wei)

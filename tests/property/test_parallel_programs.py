@@ -85,16 +85,27 @@ def run_together(case: Case, cuts: tuple[int, ...]) -> list[list[Array]]:
     shares, meeting = partition(case.program, cuts), Meeting(len(cuts) - 1)
 
     def run(rank: int) -> list[Array]:
+        executor = ParallelExecutor(case.program, shares, rank, meeting.join(rank))
+        own = [tensor[cuts[rank] : cuts[rank + 1]] for tensor in case.batch]
+        return executor.run([tensor.copy() for tensor in case.state], own, case.step)
+
+    return run_threads(meeting, len(cuts) - 1, run)
+
+
+def run_threads(
+    meeting: Meeting, count: int, run: Callable[[int], list[Array]]
+) -> list[list[Array]]:
+    """Return what each of so many threads returns, which meet; if one fails, all do."""
+
+    def guard(rank: int) -> list[Array]:
         try:
-            executor = ParallelExecutor(case.program, shares, rank, meeting.join(rank))
-            own = [tensor[cuts[rank] : cuts[rank + 1]] for tensor in case.batch]
-            return executor.run([tensor.copy() for tensor in case.state], own, case.step)
+            return run(rank)
         except BaseException:
             meeting.leave()
             raise
 
-    with ThreadPoolExecutor(len(cuts) - 1) as workers:
-        return list(workers.map(run, range(len(cuts) - 1)))
+    with ThreadPoolExecutor(count) as workers:
+        return list(workers.map(guard, range(count)))
 
 
 def assert_one_state(case: Case, cuts: tuple[int, ...]) -> None:
