@@ -1,10 +1,10 @@
-"""What goes with what: each cell of docs/combinations.md is played, and is what the page says."""
+"""What goes with what: each cell of docs/reference/combinations.md is played, and is what the page says."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from docs.combinations import (
+from docs.tools.combinations import (
     CELLS,
     LEAF,
     NEEDS_DEVICE,

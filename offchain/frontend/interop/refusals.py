@@ -119,8 +119,8 @@ def _check_arguments(args: Any) -> None:
         if not is_neutral and value is not None:
             raise _refuse(name, value, argument.advice)
     for name, choices in _CHOICES.items():
-        value = getattr(args, name, None)
-        value = getattr(value, "value", value)  # of an enumeration
+        given = getattr(args, name, None)
+        value: Any = getattr(given, "value", given)  # of an enumeration
         if value in choices:
             raise _refuse(name, value, choices[value])
     config = getattr(args, "accelerator_config", None)

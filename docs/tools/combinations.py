@@ -1,8 +1,8 @@
-"""The table of docs/combinations.md: a tiny dispute of every combination of what may be chosen.
+"""The table of docs/reference/combinations.md: a tiny dispute of every combination of choices.
 
-`python docs/combinations.py` plays them all, some minutes, and writes the page; `--rows WORD ...`
-plays the rows with all of these words only, and leaves the others as they stand on the page. A cell
-works if the liar is found and loses; otherwise it is refused in one line, which is the cell's note.
+`python docs/tools/combinations.py` plays them all, some minutes, and writes the page;
+`--rows WORD ...` plays the rows with all of these words only, and leaves the others as they stand
+on the page. A cell works if the liar is found and loses; otherwise it is refused in one line, which is the cell's note.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from moot.offchain.arithmetic.table import ARITHMETICS
 from moot.offchain.backends.table import BACKENDS
 from moot.offchain.chain.devnode.server import DevNode, serve
 
-PAGE = Path(__file__).with_suffix(".md")
+PAGE = Path(__file__).parents[1] / "reference" / "combinations.md"
 WORKS, NEEDS_DEVICE, UNKNOWN = "works", "needs a device", "not played"
 ARITHMETIC = tuple(ARITHMETICS)
 LEAF = ("scalar", "operator")
@@ -144,7 +144,7 @@ def write(found: Mapping[Cell, str]) -> None:
     PAGE.write_text(f"{head}{mark}\n{render(found)}\n")
 
 
-MARK = "<!-- made by docs/combinations.py -->"
+MARK = "<!-- made by docs/tools/combinations.py -->"
 
 
 def _join(*cells: str) -> str:
