@@ -15,6 +15,7 @@ from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import ParallelError
 from moot.offchain.execution.executor import admit
+from moot.offchain.files import replacing
 from moot.offchain.parallel.blame import find_liar, read_told
 from moot.offchain.parallel.exchanges import GLOO, require_exchange
 from moot.offchain.parallel.partition import (
@@ -30,7 +31,10 @@ from moot.offchain.parallel.worker import (
     encode,
     name_batch,
     name_cost,
+    name_errors,
+    name_output,
     name_state,
+    name_task,
     name_told,
     read_tensors,
     write_tensors,
@@ -83,6 +87,8 @@ class Team:
         commands: what runs in place of some workers, by their numbers.
         exchange: how they exchange arrays: gloo, or nccl, for which each needs an NVIDIA device.
         backend: the name of what computes.
+        hosts: a folder in which workers wait that torchrun has started, maybe on several hosts;
+            without one they are processes here.
         tells: whether they write down what they compute, so that a liar can be found.
         cost: what the latest run has cost, once it is over.
     """
@@ -95,6 +101,7 @@ class Team:
     exchange: str = GLOO
     backend: str = DEFAULT
     tells: bool = False
+    hosts: Path | None = None
     cost: Cost | None = None
     _folder: Path = Path()
     _first: int = 0
@@ -128,14 +135,18 @@ class Team:
             ParallelError: a worker dies or takes too long, or two come to different states.
             ProgramError: a tensor has another type or shape than its slot.
         """
-        with tempfile.TemporaryDirectory(prefix="moot-") as directory, ExitStack() as stack:
+        with (
+            tempfile.TemporaryDirectory(prefix="moot-", dir=self.hosts) as directory,
+            ExitStack() as stack,
+        ):
             self._folder, self._first = Path(directory), steps.start
             self._write(state, batches, steps)
-            processes = [self._start(rank, steps, keeps, stack) for rank in self._ranks]
+            started = [self._start(rank, steps, keeps, stack) for rank in self._ranks]
+            processes = [process for process in started if process is not None]
             for place, kept in enumerate(keeps):
                 root = self._await_root(processes, place, kept)
                 yield kept, root, read_tensors(name_state(self._folder, kept))
-            _wait(self._folder, processes, self.patience_s)
+            self._await_end(processes)
             self.cost = self._read_cost()
 
     def find_liar(
@@ -169,8 +180,8 @@ class Team:
 
     def _start(
         self, rank: int, steps: range, keeps: Sequence[int], stack: ExitStack
-    ) -> subprocess.Popen[str]:
-        """Start a worker, which ends with the stack."""
+    ) -> subprocess.Popen[str] | None:
+        """Start a worker, which ends with the stack, or give its task to one that waits."""
         task = Task(
             str(self._folder),
             rank,
@@ -184,6 +195,12 @@ class Team:
             tuple(keeps),
             self.tells,
         )
+        if self.hosts is not None:
+            path = name_task(self.hosts, rank)
+            stack.callback(path.unlink, missing_ok=True)
+            with replacing(path) as draft:
+                draft.write_text(encode(task))
+            return None
         return _start(self._folder, task, self.commands.get(rank) or _choose_command(rank), stack)
 
     def _await_root(
@@ -193,17 +210,43 @@ class Team:
         deadline = time.monotonic() + self.patience_s
         while True:
             ended = [process.poll() is not None for process in processes]
-            said = [_name_output(self._folder, rank).read_text().split() for rank in self._ranks]
+            said = [self._read_roots(rank) for rank in self._ranks]
             if all(len(roots) > place for roots in said):
                 break
-            _require_alive(self._folder, processes, deadline, self.patience_s)
-            if all(ended):
+            self._require_alive(processes, deadline)
+            if ended and all(ended):
                 raise ParallelError(f"the workers ended before step {kept}")
             time.sleep(_POLL_S)
         roots = {roots[place] for roots in said}
         if len(roots) > 1:
             raise ParallelError(f"the workers came to different states by step {kept - 1}")
         return bytes.fromhex(roots.pop())
+
+    def _read_roots(self, rank: int) -> list[str]:
+        path = name_output(self._folder, rank)
+        return path.read_text().split() if path.exists() else []
+
+    def _await_end(self, processes: Sequence[subprocess.Popen[str]]) -> None:
+        """Wait until all workers are done; the first that fails is named."""
+        deadline = time.monotonic() + self.patience_s
+        costs = [name_cost(self._folder, rank) for rank in self._ranks]
+        while any(process.poll() is None for process in processes) or (
+            self.hosts is not None and not all(path.exists() for path in costs)
+        ):
+            self._require_alive(processes, deadline)
+            time.sleep(_POLL_S)
+        self._require_alive(processes, deadline)
+
+    def _require_alive(self, processes: Sequence[subprocess.Popen[str]], deadline: float) -> None:
+        """Refuse to wait where a worker has failed, which is named, or they take too long."""
+        for rank in self._ranks:
+            status = processes[rank].poll() if processes else None
+            is_ended = name_errors(self._folder, rank).exists() if not processes else bool(status)
+            if is_ended:
+                said = _get_last_words(self._folder, rank, status)
+                raise ParallelError(f"worker {rank} ended: {said}")
+        if time.monotonic() > deadline:
+            raise ParallelError(f"the workers have not finished in {self.patience_s:.0f} s")
 
     def _read_cost(self) -> Cost:
         told = [json.loads(name_cost(self._folder, rank).read_text()) for rank in self._ranks]
@@ -251,8 +294,8 @@ def _start(
     folder: Path, task: Task, command: Sequence[str], stack: ExitStack
 ) -> subprocess.Popen[str]:
     """Start a worker, which ends with the stack."""
-    output = stack.enter_context(_name_output(folder, task.rank).open("w"))
-    errors = stack.enter_context(_name_errors(folder, task.rank).open("w"))
+    output = stack.enter_context(name_output(folder, task.rank).open("w"))
+    errors = stack.enter_context(name_errors(folder, task.rank).open("w"))
     process = subprocess.Popen(  # noqa: S603 - our own worker, or what the caller names
         command,
         env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
@@ -269,35 +312,7 @@ def _start(
     return process
 
 
-def _wait(folder: Path, processes: Sequence[subprocess.Popen[str]], patience_s: float) -> None:
-    """Wait until all workers are done; the first that fails is named."""
-    deadline = time.monotonic() + patience_s
-    while any(process.poll() is None for process in processes):
-        _require_alive(folder, processes, deadline, patience_s)
-        time.sleep(_POLL_S)
-    _require_alive(folder, processes, deadline, patience_s)
-
-
-def _require_alive(
-    folder: Path, processes: Sequence[subprocess.Popen[str]], deadline: float, patience_s: float
-) -> None:
-    """Refuse to wait for workers of which one has failed, which is named, or that take too long."""
-    for rank, process in enumerate(processes):
-        if process.poll():
-            raise ParallelError(f"worker {rank} ended: {_get_last_words(folder, rank, process)}")
-    if time.monotonic() > deadline:
-        raise ParallelError(f"the workers have not finished in {patience_s:.0f} s")
-
-
-def _get_last_words(folder: Path, rank: int, process: subprocess.Popen[str]) -> str:
-    lines = _name_errors(folder, rank).read_text().split("\n")
-    *_, last = [line for line in lines if line.strip()] or [f"status {process.returncode}"]
+def _get_last_words(folder: Path, rank: int, status: int | None) -> str:
+    lines = name_errors(folder, rank).read_text().split("\n")
+    *_, last = [line for line in lines if line.strip()] or [f"status {status}"]
     return last.strip()
-
-
-def _name_output(folder: Path, rank: int) -> Path:
-    return folder / f"roots-{rank}"
-
-
-def _name_errors(folder: Path, rank: int) -> Path:
-    return folder / f"errors-{rank}"

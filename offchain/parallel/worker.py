@@ -2,16 +2,19 @@
 
 It reads one line of JSON (`Task`) and the files that this names, joins the others on this machine,
 and answers with a line where a state is kept, or else after each step: the root of the state that
-it has come to.
+it has come to. With a folder as its argument it is one of those that `torchrun` starts on several
+hosts, which share that folder: it waits for its task there, and answers into a file.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 import torch
@@ -19,11 +22,14 @@ from safetensors.numpy import load_file, save_file
 from torch import distributed
 
 from moot.offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from moot.offchain.errors import ParallelError
 from moot.offchain.parallel.blame import Teller
 from moot.offchain.parallel.exchanges import GLOO, Group
 from moot.offchain.parallel.execution import ParallelExecutor
 from moot.offchain.parallel.partition import make_cuts, partition, partition_batches
 from moot.offchain.programs.decoding import decode_program
+
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,21 @@ def name_cost(folder: Path, rank: int) -> Path:
     return folder / f"cost-{rank}.json"
 
 
+def name_task(hosts: Path, rank: int) -> Path:
+    """Return the file with the task of a worker that torchrun starts."""
+    return hosts / f"task-{rank}"
+
+
+def name_output(folder: Path, rank: int) -> Path:
+    """Return the file of the roots that a worker says."""
+    return folder / f"roots-{rank}"
+
+
+def name_errors(folder: Path, rank: int) -> Path:
+    """Return the file of a worker's last words."""
+    return folder / f"errors-{rank}"
+
+
 def name_told(folder: Path, rank: int) -> Path:
     """Return the file in which a worker writes down what it computes."""
     return folder / f"told-{rank}"
@@ -103,20 +124,52 @@ def read_tensors(path: Path) -> list[Array]:
 
 def main() -> None:
     """Make all steps of the task."""
+    if len(sys.argv) > 1:
+        _join(Path(sys.argv[1]))
+        return
     task = decode(sys.stdin.readline())
+    _meet(task, f"file://{Path(task.folder) / 'meeting'}", sys.stdout)
+
+
+def _join(hosts: Path) -> None:
+    """Wait for the task of this process, which torchrun has numbered, and make it."""
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    while not name_task(hosts, rank).exists():
+        time.sleep(_POLL_S)
+    task = decode(name_task(hosts, rank).read_text())
+    folder = Path(task.folder)
+    try:
+        _require_count(count, len(task.shares))
+        with name_output(folder, rank).open("w") as output:
+            _meet(task, "env://", output)
+    except Exception as error:
+        name_errors(folder, rank).write_text(f"{error}\n")
+        raise
+
+
+def _require_count(started: int, wanted: int) -> None:
+    """Refuse to be one of more or fewer workers than a run is for."""
+    if started != wanted:
+        raise ParallelError(
+            f"torchrun has started {started} workers, and the run is for {wanted}; start as many"
+        )
+
+
+def _meet(task: Task, meeting: str, output: TextIO) -> None:
+    """Join the others at a place that torch knows, and work with them."""
     torch.set_num_threads(1)
     distributed.init_process_group(
         task.exchange,
-        init_method=f"file://{Path(task.folder) / 'meeting'}",
+        init_method=meeting,
         rank=task.rank,
         world_size=len(task.shares),
         timeout=timedelta(seconds=task.patience_s),
     )
-    _work(task, Group(task.exchange, task.rank))
+    _work(task, Group(task.exchange, task.rank), output)
     distributed.destroy_process_group()
 
 
-def _work(task: Task, group: Group) -> None:
+def _work(task: Task, group: Group, output: TextIO) -> None:
     folder, rank = Path(task.folder), task.rank
     program = decode_program((folder / "program").read_bytes())
     divide = partition_batches if task.is_of_batches else partition
@@ -133,8 +186,8 @@ def _work(task: Task, group: Group) -> None:
         if task.keeps and rank == 0:
             write_tensors(name_state(folder, step + 1), state)
         root = compute_state_root([compute_tensor_root(tensor) for tensor in state])
-        sys.stdout.write(root.hex() + "\n")
-        sys.stdout.flush()
+        output.write(root.hex() + "\n")
+        output.flush()
     cost = {"bytes": group.bytes, "seconds": group.seconds}
     cost["run_seconds"] = time.perf_counter() - started
     name_cost(folder, rank).write_text(json.dumps(cost))

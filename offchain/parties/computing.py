@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 
 from moot.contracts.model.types import NOBODY, Job, Terms
 from moot.contracts.reasons import LeafMode
@@ -137,7 +138,8 @@ def make_run(task: Task, store: Store, settings: Settings) -> Run:
             Setting(cheat=cheat, backend=backend), task, store.path / "cheat", _ignore
         )
         return computer.draw(cheat, computer("honest", Behaviour()))
-    run = Run(task, Behaviour(), store, backend=backend, workers=settings.workers)
+    hosts = Path(settings.workers_at) if settings.workers_at else None
+    run = Run(task, Behaviour(), store, None, backend, settings.workers, hosts)
     run.compute(audit=Audit)
     return run
 

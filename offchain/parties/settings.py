@@ -35,6 +35,8 @@ class Settings:
         backend: what computes: cpu, cuda (an NVIDIA device), or cuda-emulator (its kernels on the
             processor).
         workers: processes among which the batches of a run are shared out.
+        workers_at: a folder that hosts share, at which so many workers wait that torchrun has
+            started; without it they are processes of this machine.
         store: the store with the jobs' programs, starts and batches: a client's folder, or where
             a provider fetches from.
         results: where providers serve what they have computed, and what a verifier asks them for.
@@ -79,6 +81,7 @@ class Settings:
     arithmetic: str = "ordered"
     backend: str = "cpu"
     workers: int = 1
+    workers_at: str = ""
     store: str = ""
     results: str = ""
     folder: str = "moot-provider"

@@ -8,6 +8,7 @@ disputes. A state is written while the next steps run.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moot.offchain.backends.table import DEFAULT, get_folding
@@ -21,21 +22,21 @@ from moot.offchain.commitments.tensors import (
     compute_state_root,
 )
 from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.errors import DamagedFile, DeviceLost, NotInStore, ParallelError, StoreError
+from moot.offchain.errors import DamagedFile, DeviceLost, NotInStore, StoreError
 from moot.offchain.execution.executor import Executor
-from moot.offchain.execution.residents import fetch_all, hash_all
-from moot.offchain.parallel.partition import split_evenly
+from moot.offchain.execution.residents import fetch_all
 from moot.offchain.programs.graph import Origin, Program
 from moot.offchain.programs.rounding.journals import Reading
 from moot.offchain.providers.audit import Audit
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.recent import Recent
 from moot.offchain.providers.roots import OutputRoots, TensorRoots
+from moot.offchain.providers.sharing import Sharing
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 
 if TYPE_CHECKING:
-    from moot.offchain.parallel.launch import Cost, Team
+    from moot.offchain.parallel.launch import Cost
 
 Progress = Callable[[int], None]
 """Called with the number of steps that are done."""
@@ -68,9 +69,7 @@ class Run:
         threads: threads of the kernels; the results do not depend on it.
         backend: the name of what computes; they don't depend on that either.
         workers: processes that share out each batch of an honest run; nor on that.
-
-    Attributes:
-        shared: what sharing out has cost; None where nothing was.
+        hosts: the folder at which they wait, if torchrun has started them.
 
     Raises:
         UsageError, ParallelError: the batch is not one for so many workers.
@@ -84,13 +83,13 @@ class Run:
         threads: int | None = None,
         backend: str = DEFAULT,
         workers: int = 1,
+        hosts: Path | None = None,
     ) -> None:
         self.task = task
         self.behaviour = behaviour
         self._store = store
         self._threads, self._backend = threads, backend
-        self.shared: Cost | None = None
-        self._shares = None if workers == 1 else split_evenly(task.program, workers)
+        self._sharing = None if workers == 1 else Sharing(task, workers, backend, hosts)
         behaviour.bind(task.program)
         self._program = behaviour.alter_program(task.program)
         self._executor = self._make_executor()
@@ -105,6 +104,11 @@ class Run:
         self._traces, self._states, self._intervals = (
             Recent(TREE_BYTES, _measure_tree) for _ in range(3)
         )
+
+    @property
+    def shared(self) -> "Cost | None":
+        """What it has cost to share the run out; None where it was not, or is not over."""
+        return None if self._sharing is None else self._sharing.cost
 
     def _make_executor(self, *, is_anew: bool = False) -> Executor:
         """Return an executor, of the plans of the task where it does what they do."""
@@ -190,8 +194,8 @@ class Run:
 
     def _run_steps(self, done: int, state: list[Array], audit: Audit | None) -> Iterator[int]:
         """Run the steps that are left, and yield how many are done where the state is there."""
-        if self._shares is not None and type(self.behaviour) is Behaviour:
-            yield from self._share_out(done, state, audit)
+        if self._sharing is not None and type(self.behaviour) is Behaviour:
+            yield from self._sharing.run(done, state, audit, self._make_step)
             return
         for step in range(done, self.task.steps):
             self._make_step(step, state, audit)
@@ -202,46 +206,6 @@ class Run:
             self._audit(audit, step, state)
         else:
             self._replace(step, state)
-
-    def _share_out(self, done: int, state: list[Array], audit: Audit | None) -> Iterator[int]:
-        """Let workers run the steps, as far as each checkpoint; what is drawn is run here, too."""
-        from moot.offchain.parallel.launch import Team  # noqa: PLC0415 - imports torch
-
-        assert self._shares is not None
-        task, tells = self.task, audit is not None
-        keeps = [step for step in task.checkpoints if step > done]
-        team = Team(task.program, self._shares, backend=self._backend, tells=tells)
-        for kept, root, found in team.run(state, task.batch, range(done, task.steps), keeps):
-            if audit is not None and not audit.drawn.isdisjoint(range(done, kept)):
-                self._check_team(team, range(done, kept), state, root, audit)
-            state[:], done = found, kept
-            yield kept
-        self.shared = team.cost
-
-    def _check_team(
-        self, team: "Team", steps: range, state: list[Array], root: Digest, audit: Audit
-    ) -> None:
-        """Run steps alone, and refuse what workers have come to if it is something else.
-
-        Raises:
-            ParallelError: they have; it names the worker and the operator, if one says so.
-        """
-        alone, program = list(state), self._executor.program
-        for step in steps:
-            before = fetch_all(alone)
-            self._make_step(step, alone, audit)
-            liar = team.find_liar(before, self._batch(step), step)
-            if liar is not None:
-                rank, operator = liar
-                raise ParallelError(
-                    f"worker {rank} has computed operator {program.names[operator]} of step {step} "
-                    "otherwise than it is defined; run the job without it"
-                )
-        if compute_state_root(hash_all(alone)) != root:
-            raise ParallelError(
-                f"the workers came to another state by step {steps.stop - 1} than this process, "
-                "and each says that it has computed its part; look after their connections"
-            )
 
     def _require_room(self, checkpoints: int) -> None:
         """Refuse to run if so many more checkpoints do not fit on the disk."""

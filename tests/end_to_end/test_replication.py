@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from moot.offchain.backends.cuda import driver
 from moot.offchain.errors import ReplicationError, UsageError
 from moot.offchain.replication import profiles, proven, records
 from moot.offchain.replication.compare import Setting, Step, compare, compare_states, summarize
 from moot.offchain.replication.profiles import PROFILES, find_profile, make_environment
 from moot.offchain.replication.records import Record, compare_records, find_records, record
 from moot.offchain.replication.replicate import METHODS, replicate
+from tests.end_to_end.command import complaint, moot
 
 STEPS = 3
 
@@ -178,3 +180,41 @@ def test_a_process_that_fails_is_named(tmp_path: Path) -> None:
     problem = rf"^the process of profile native ended: ValueError: no luck \({path}:2\)$"
     with pytest.raises(ReplicationError, match=problem):
         list(compare(Setting(f"{path}:build", steps=1), PROFILES["native"], PROFILES["old"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_emulated_device_replicates_the_processor(precision: str) -> None:
+    """Steps in `ordered` have the same bits on a device, in either precision."""
+    words = ("--auditor", "cuda-emulator", "--steps", "2", "--precision", precision, "--json")
+    done = moot("replicate", "--program", "mlp", *words)
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["auditor"], found["precision"]) == ("cuda-emulator", precision)
+    assert (found["steps"], found["differing_steps_with"]) == (2, 0)
+
+
+@pytest.mark.device
+@pytest.mark.slow
+@pytest.mark.skipif(not driver.is_here(), reason="there is no NVIDIA driver")
+@pytest.mark.parametrize("arithmetic", ["ordered", "exact"])
+def test_a_device_replicates_the_processor(arithmetic: str) -> None:
+    """The same on a device, with a GPT-2."""
+    words = ("--auditor", "cuda", "--steps", "4", "--arithmetic", arithmetic, "--json")
+    found = json.loads(moot("replicate", *words).stdout)
+    assert (found["steps"], found["differing_steps_with"]) == (4, 0)
+
+
+@pytest.mark.skipif(driver.is_here(), reason="there is an NVIDIA driver")
+def test_a_device_that_is_not_here_is_no_profile() -> None:
+    """One line says what is lacking, and which profiles there are."""
+    line = complaint(moot("replicate", "--auditor", "cuda"), status=2)
+    assert "profile cuda needs a device, and there is no NVIDIA driver" in line
+    assert "it can offer native" in line
+
+
+def test_a_device_without_the_arithmetic_is_refused() -> None:
+    """Logs of roundings are written and read by processors."""
+    words = ("--auditor", "cuda-emulator", "--arithmetic", "logged")
+    line = complaint(moot("replicate", *words), status=2)
+    assert "does not compute logged, but exact, ordered; choose" in line

@@ -1,5 +1,8 @@
 """Runs that several processes share out: the same roots, told costs, and a liar that is named."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,3 +143,32 @@ def test_what_cannot_be_shared_out_is_refused(
     """More workers than samples, and logs of roundings, are refused in one line that says so."""
     done = moot("dispute", *TINY, *more, "--workers", workers)
     assert says in complaint(done, status=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("started", [2, 3])
+def test_workers_that_torchrun_has_started_share_a_run_out(tmp_path: Path, started: int) -> None:
+    """They wait at a folder for a run, and come to its root; another number of them is refused."""
+    task = make_task(replace(SETTING, arithmetic="exact"))
+    hosts = tmp_path / "hosts"
+    hosts.mkdir()
+    count, module = str(started), "moot.offchain.parallel.worker"
+    words = ("--standalone", "--nproc-per-node", count, "-m", module, str(hosts))
+    waiting = subprocess.Popen(  # noqa: S603 - ours
+        [sys.executable, "-m", "torch.distributed.run", *words],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        run = Run(task, Behaviour(), Store(tmp_path / "run"), workers=2, hosts=hosts)
+        if started != 2:
+            with pytest.raises(ParallelError, match="torchrun has started 3 workers, and the run"):
+                run.compute()
+            return
+        run.compute()
+        assert run.roots == run_by(task, tmp_path / "alone", 1).roots
+        assert waiting.wait(60) == 0
+        assert not [*hosts.iterdir()]
+    finally:
+        waiting.kill()
+        waiting.wait()
