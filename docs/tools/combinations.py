@@ -2,7 +2,8 @@
 
 `python docs/tools/combinations.py` plays them all, some minutes, and writes the page;
 `--rows WORD ...` plays the rows with all of these words only, and leaves the others as they stand
-on the page. A cell works if the liar is found and loses; otherwise it is refused in one line, which is the cell's note.
+on the page. A cell works if the liar is found and loses; otherwise it is refused in one line, which
+is the cell's note.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What goes with what: each cell of docs/reference/combinations.md is played, and is what the page says."""
+"""What goes with what: each cell of docs/reference/combinations.md is what the page says."""
 
 from collections.abc import Iterator
 
