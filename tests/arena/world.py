@@ -71,7 +71,7 @@ class World:
         self.size = Size(story.terms.checkpoints, 1, OPERATORS, ROWS, COLUMNS, TERMS)
         self.settings = Settings(
             referee=REFEREE,
-            store="none",
+            store=str(folder / "store"),
             folder=str(folder / "provider"),
             availability=PROMISES if "demand_budget" in story.settings else "",
             **story.settings,
