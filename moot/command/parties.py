@@ -48,9 +48,19 @@ def party(
     """Read the settings of a party, which ends cleanly on SIGTERM, and say what computes."""
     settings = read_settings(config, given)
     if "backend" in given:
-        from moot.offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - imports numpy
-        from moot.offchain.backends.table import describe_backend  # noqa: PLC0415 - likewise
-
-        announce(describe_backend(settings.backend, find_arithmetic(settings.arithmetic)))
+        announce_settings(settings)
     with until_terminated():
         yield settings, Lines(as_json=as_json)
+
+
+def announce_settings(settings: Settings) -> None:
+    """Say on stderr what computes by some settings.
+
+    Raises:
+        UsageError: there is no such backend or arithmetic, or it does not compute the other.
+        DeviceError: the backend is not here.
+    """
+    from moot.offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - imports numpy
+    from moot.offchain.backends.table import describe_backend  # noqa: PLC0415 - likewise
+
+    announce(describe_backend(settings.backend, find_arithmetic(settings.arithmetic)))

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from moot.command import options
 from moot.command.groups import Group
-from moot.command.parties import json_lines, party, setting_options
+from moot.command.parties import announce_settings, json_lines, party, setting_options
 from moot.offchain.parties.settings import CONDITIONS, read_settings
 
 FAULTY = 3
@@ -73,6 +73,7 @@ def check(
     every = options.choose_interval(checkpoint_every, 4, steps)
     settings = read_settings(config, given)
     leaf_mode = choose_leaf(leaf, settings.arithmetic)
+    announce_settings(settings)
     with connect(chain) as opened, options.opened_store(published) as store:
         address = options.parse_address(referee, "--referee")
         contract = bind_referee(opened, address)
