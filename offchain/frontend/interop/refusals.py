@@ -120,9 +120,9 @@ def _check_arguments(args: Any) -> None:
             raise _refuse(name, value, argument.advice)
     for name, choices in _CHOICES.items():
         value = getattr(args, name, None)
-        value = getattr(value, "value", value)  # of an enumeration
-        if value in choices:
-            raise _refuse(name, value, choices[value])
+        chosen = str(getattr(value, "value", value))  # of an enumeration
+        if chosen in choices:
+            raise _refuse(name, chosen, choices[chosen])
     config = getattr(args, "accelerator_config", None)
     if not getattr(config, "use_seedable_sampler", True):
         raise _refuse("use_seedable_sampler", value=False, advice=_LEAVE)
