@@ -144,12 +144,12 @@ def train(trainer: Trainer) -> list[float]:
     """Return the losses of the updates that a Trainer makes on a copy of its model."""
     losses: list[list[float]] = []
 
-    class Recorder(Trainer):
+    class Recorder(Trainer):  # type: ignore[misc]  # the library's types are not read
         """Notes the loss of each batch, in the update that it belongs to."""
 
         def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
             """Return the loss of a batch."""
-            loss = super().training_step(*args, **kwargs)
+            loss: torch.Tensor = super().training_step(*args, **kwargs)
             if len(losses) == self.state.global_step:
                 losses.append([])
             losses[-1].append(loss.item())

@@ -133,7 +133,10 @@ UNORDERED: dict[str, tuple[Any, str]] = {
         make_loader(shuffle=False, sampler=WeightedRandomSampler([1.0] * 12, 12)),
         "its sampler WeightedRandomSampler has an order that no number tells",
     ),
-    "unbatched": (DataLoader([1, 2], batch_size=None), "its batch sampler is none"),
+    "unbatched": (
+        DataLoader(TensorDataset(torch.arange(2)), batch_size=None),
+        "its batch sampler is none",
+    ),
     "empty": ([], "it has no batch at all"),
     "smaller": (make_loader(13), "last batch has 1 rows, and the others more; choose drop_last"),
 }

@@ -68,9 +68,13 @@ class Bigram(torch.nn.Module):
         self.norm = torch.nn.LayerNorm(4)
         self.head = torch.nn.Linear(4, VOCABULARY)
 
-    def forward(self, input_ids: torch.Tensor, labels: torch.Tensor, **kwargs: Any) -> Any:
-        """Return the loss and the logits."""
+    def forward(
+        self, input_ids: torch.Tensor, labels: torch.Tensor | None = None, **kwargs: Any
+    ) -> dict[str, torch.Tensor]:
+        """Return the logits, and the loss where there are labels."""
         logits = self.head(self.norm(self.meanings(input_ids)))
+        if labels is None:
+            return {"logits": logits}
         return {"loss": ForCausalLMLoss(logits, labels, VOCABULARY, **kwargs), "logits": logits}
 
 
@@ -156,7 +160,7 @@ def test_data_end_where_an_update_would_be_smaller(tmp_path: Path) -> None:
         from_trainer(make_trainer(tmp_path, gradient_accumulation_steps=4))
 
 
-class Meddler(TrainerCallback):
+class Meddler(TrainerCallback):  # type: ignore[misc]  # the library's types are not read
     """A callback that changes the rate."""
 
     def on_step_end(self, *given: Any, **kwargs: Any) -> None:
@@ -165,22 +169,22 @@ class Meddler(TrainerCallback):
         kwargs["optimizer"].param_groups[0]["lr"] /= 2
 
 
-class Shower(TrainerCallback):
+class Shower(TrainerCallback):  # type: ignore[misc]  # the library's types are not read
     """A callback that shows something, and changes nothing."""
 
     def on_log(self, *given: Any, **kwargs: Any) -> None:
         """Show it."""
 
 
-class OwnStep(Trainer):
+class OwnStep(Trainer):  # type: ignore[misc]  # the library's types are not read
     """A Trainer with a step of its own."""
 
-    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
         """Return half of the loss."""
         return super().training_step(*args, **kwargs) / 2
 
 
-class OwnLoss(Trainer):
+class OwnLoss(Trainer):  # type: ignore[misc]  # the library's types are not read
     """A Trainer with a loss of its own."""
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:

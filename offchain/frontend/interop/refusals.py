@@ -119,10 +119,10 @@ def _check_arguments(args: Any) -> None:
         if not is_neutral and value is not None:
             raise _refuse(name, value, argument.advice)
     for name, choices in _CHOICES.items():
-        given = getattr(args, name, None)
-        value: Any = getattr(given, "value", given)  # of an enumeration
-        if value in choices:
-            raise _refuse(name, value, choices[value])
+        value = getattr(args, name, None)
+        chosen = str(getattr(value, "value", value))  # of an enumeration
+        if chosen in choices:
+            raise _refuse(name, chosen, choices[chosen])
     config = getattr(args, "accelerator_config", None)
     if not getattr(config, "use_seedable_sampler", True):
         raise _refuse("use_seedable_sampler", value=False, advice=_LEAVE)

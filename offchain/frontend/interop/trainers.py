@@ -131,7 +131,8 @@ def _count_updates(args: Any, batches: int) -> int:
     """Return how many updates `train` makes, by which a schedule is stretched."""
     if args.max_steps > 0:
         return int(args.max_steps)
-    return math.ceil(args.num_train_epochs * math.ceil(batches / args.gradient_accumulation_steps))
+    per_epoch = math.ceil(batches / int(args.gradient_accumulation_steps))
+    return math.ceil(float(args.num_train_epochs) * per_epoch)
 
 
 def _make_optimizer(trainer: Any, updates: int) -> tuple[Any, Any]:
