@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import torch
@@ -12,19 +11,15 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from moot.offchain.errors import CannotTranslate
 from moot.offchain.frontend.clipping import ClipNorm
+from moot.offchain.frontend.interop.items import add_items, make_count, make_loss
 from moot.offchain.frontend.interop.loops import end_batches
 from moot.offchain.frontend.interop.order import Collate, Numbered, number_batches
 from moot.offchain.frontend.interop.refusals import check_trainer
 from moot.offchain.frontend.optimizers.timetables import LEAST_UPDATES
-from moot.offchain.frontend.recipe import Batch, TrainingRecipe, check_model
+from moot.offchain.frontend.recipe import TrainingRecipe, check_model
 from moot.offchain.text import name_kind
 
-ITEMS = "num_items_in_batch"
-"""The argument of a model's forward that has the number of labels of a whole update."""
-
 _DATA = "the Trainer's data"
-_IGNORED = -100
-"""The label that counts as no item."""
 
 
 def from_trainer(trainer: Any) -> TrainingRecipe:
@@ -55,13 +50,13 @@ def from_trainer(trainer: Any) -> TrainingRecipe:
         numbered = _number(trainer)
         updates = _count_updates(args, numbered.whole + bool(numbered.rest))
         optimizer, scheduler = _make_optimizer(trainer, updates)
-    count = _make_count(trainer, numbered.batch, accumulate)
+    count = make_count(trainer, numbered.batch, accumulate)
     batch = end_batches(numbered, accumulate, updates, _DATA, "dataloader_drop_last=True")
     return TrainingRecipe(
         model=model,
-        loss=_make_loss(trainer, accumulate),
+        loss=make_loss(trainer, accumulate),
         optimizer=optimizer,
-        batch=batch if count is None else _add_items(batch, accumulate, count),
+        batch=batch if count is None else add_items(batch, accumulate, count),
         seed=args.seed,
         clip=ClipNorm(args.max_grad_norm) if args.max_grad_norm > 0 else None,
         accumulate=accumulate,
@@ -173,60 +168,3 @@ def _kept(trainer: Any) -> Iterator[None]:
         yield
     finally:
         vars(trainer).update(before)
-
-
-def _make_count(trainer: Any, batches: Batch, accumulate: int) -> Callable[[int], int] | None:
-    """Return the function that counts the labels of an update; None where `train` counts none."""
-    takes_items = trainer.model_accepts_loss_kwargs or trainer.compute_loss_func is not None
-    first = batches(0)
-    if not takes_items or not isinstance(first.get("labels"), torch.Tensor):
-        return None
-    is_shifted = getattr(trainer, "_loss_shifts_labels", False)
-
-    @cache
-    def count(update: int) -> int:
-        total = 0
-        for number in range(update * accumulate, (update + 1) * accumulate):
-            batch = batches(number)
-            labels = batch["labels"][..., 1:] if is_shifted else batch["labels"]
-            total += int(batch.get("shift_labels", labels).ne(_IGNORED).sum())
-        return total
-
-    return count
-
-
-def _add_items(batches: Batch, accumulate: int, count: Callable[[int], int]) -> Batch:
-    """Return batches that have the number of labels of their update, too."""
-
-    def batch(number: int) -> Any:
-        found = batches(number)
-        return {**found, ITEMS: torch.tensor(float(count(number // accumulate)))}
-
-    return batch
-
-
-def _make_loss(trainer: Any, accumulate: int) -> Callable[..., Any]:
-    """Return the loss of a batch, as large as a mean over the batches of an update needs it.
-
-    Losses that are divided by the labels of the whole update are added up by `train`.
-    """
-    takes_items: bool = trainer.model_accepts_loss_kwargs
-    compute: Callable[..., Any] | None = trainer.compute_loss_func
-    says_so: bool | None = getattr(trainer, "loss_is_scaled_for_ga", None)
-
-    def loss(model: torch.nn.Module, batch: Mapping[str, Any]) -> Any:
-        inputs = dict(batch)
-        items = inputs.pop(ITEMS, None)
-        labels = inputs.pop("labels", None) if compute is not None else None
-        if takes_items and items is not None:
-            inputs[ITEMS] = items
-        outputs = model(**inputs)
-        if compute is not None:
-            value = compute(outputs, labels, num_items_in_batch=items)
-        else:
-            value = outputs["loss"] if isinstance(outputs, dict) else outputs[0]
-        is_sum = (takes_items and items is not None) or compute is not None
-        is_sum = is_sum if says_so is None else says_so
-        return value * accumulate if is_sum and accumulate > 1 else value
-
-    return loss
