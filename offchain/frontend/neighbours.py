@@ -28,11 +28,15 @@ OURS = str(Path(__file__).parents[2]) + os.sep
 _INSTALLED = tuple(
     sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+"""Folders of packages, which may be another environment's: the system's, below this one."""
 
 
 def is_of_user(path: str) -> bool:
     """Return whether a file of code belongs neither to Moot, nor to Python or a package."""
-    return path.endswith(".py") and not path.startswith((OURS, *_INSTALLED, "<"))
+    if not path.endswith(".py") or path.startswith((OURS, *_INSTALLED, "<")):
+        return False
+    return not any(folder in path for folder in _PACKAGES)
 
 
 class _Quiet:

@@ -22,7 +22,7 @@ from moot.offchain.frontend.capture import surroundings
 from moot.offchain.frontend.capture.description import IndescribableError
 from moot.offchain.frontend.capture.recall import find_origin
 from moot.offchain.frontend.capture.surroundings import describe_process, find_stranger
-from moot.offchain.frontend.neighbours import OURS
+from moot.offchain.frontend.neighbours import OURS, is_of_user
 from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.recipe import TrainingRecipe, get_batch
 
@@ -185,3 +185,11 @@ def test_origins(process: None) -> None:
     assert None not in found
     recipe.model.register_forward_hook(_hook)
     assert find_origin(recipe, batch, ORDERED, "a") is None
+
+
+def test_packages_of_another_environment_are_no_code_of_the_users(tmp_path: Path) -> None:
+    """A package is one wherever it lies, as below this environment; a user's file is not."""
+    for folder in ("lib/python3.12/site-packages", "lib/python3/dist-packages"):
+        assert not is_of_user(str(tmp_path / folder / "torch" / "nn.py"))
+    assert is_of_user(str(tmp_path / "model.py"))
+    assert is_of_user(str(tmp_path / "site-packages.py"))
