@@ -7,7 +7,7 @@ depends on (conduct, n) and its place among its like alone: two lineups have the
 import hashlib
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -20,35 +20,29 @@ import numpy as np
 
 import moot.sim
 from moot.contracts.compiler import compile_contract
-from moot.contracts.model.checks import get_member
-from moot.contracts.model.invariants import copy_store
-from moot.contracts.model.types import Address, Job, Member, Store
+from moot.contracts.model.types import Address
 from moot.contracts.model.words import hash_top
-from moot.contracts.reasons import Standing, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.evidence import rule_for
 from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
+from moot.offchain.disputes.referee import ModelReferee
 from moot.offchain.disputes.session import Setting, make_task
-from moot.offchain.disputes.stages import get_stage
-from moot.offchain.errors import Reverted, UsageError
+from moot.offchain.errors import UsageError
 from moot.offchain.programs.catalogue import NAMES as EXAMPLES
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store as Disk
 from moot.offchain.providers.task import Task
 from moot.sim.agents import Provider, View
-from moot.sim.economy.cases import Case, Lineup, Move, Seat
+from moot.sim.economy.cases import Case, Lineup
 from moot.sim.economy.config import Program
-from moot.sim.economy.gas import Effect, GasTable, Kind, classify, find_effect, measure
+from moot.sim.economy.gas import GasTable, Kind, measure
 from moot.sim.economy.gas_tables import find_shipped, read_table
 from moot.sim.economy.shelf import Shelf
-from moot.sim.economy.strategies.base import HONEST, WATCHER
+from moot.sim.economy.strategies.base import HONEST
 from moot.sim.market import STAKES, take_stretch
-from moot.sim.relay import Relay
-from moot.sim.scheme import Scheme
 from moot.sim.scratch import open_scratch
 from moot.sim.strategies import STRATEGIES
 from moot.sim.witness import Witness
@@ -193,13 +187,13 @@ class Courtroom:
 
     def _hear(
         self, witness: Witness, accounts: Sequence[Address], lineup: Lineup, number: int
-    ) -> "_Hearing":
+    ) -> "Hearing":
         """Play a case to its end.
 
         Accounts are given away in the order of their addresses, on which it depends who of two
         moves first: a case ends the same whatever the addresses are.
         """
-        recorder = _Recorder(witness, len(witness.store.jobs))
+        recorder = Recorder(witness, len(witness.store.jobs))
         client, verifier, *others = sorted(accounts, key=lambda address: int(address, 16))
         free, places = iter(others), Counter[str]()
         parties = []
@@ -223,9 +217,9 @@ class Courtroom:
         for _ in game.play():
             continue
         answer = hash_top(self._run(Behaviour(), number).history.top)
-        return _Hearing(parties, recorder, len(game.ended), answer)
+        return Hearing(parties, recorder, len(game.ended), answer)
 
-    def _seat(self, conduct: str, place: int, number: int, free: Iterator[Address]) -> "_Party":
+    def _seat(self, conduct: str, place: int, number: int, free: Iterator[Address]) -> "Party":
         """Return who takes part under a conduct, with what all its accounts have run."""
         words = [zlib.crc32(conduct.encode()), place, number]
         rng = np.random.default_rng(np.random.SeedSequence(words))
@@ -239,7 +233,7 @@ class Courtroom:
         every = task.checkpoint_every
         steps = sum(each.count_steps(task.steps, every) for each in work.behaviours)
         scheme = work.scheme(players) if work.scheme else None
-        return _Party(conduct, players, scheme, work.is_client, steps / task.steps)
+        return Party(conduct, players, scheme, work.is_client, steps / task.steps)
 
     def _run(self, behaviour: Behaviour, number: int) -> Run:
         """Return what somebody has run in a case; it is run once, whoever else is there."""
@@ -257,149 +251,6 @@ class Courtroom:
         return Path(self._stack.enter_context(open_scratch(self.task, RUNS)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Party:
-    """Who takes part in a case under one conduct, and which share of the steps its claims need."""
-
-    conduct: str
-    players: tuple[Player, ...]
-    scheme: Scheme | None
-    is_client: bool
-    work: float
-
-    @property
-    def is_honest(self) -> bool:
-        """Whether the referee must never take anything from it."""
-        return self.conduct in (HONEST, WATCHER)
-
-
-class _Recorder(Relay):
-    """A relay that writes down every call, and how a job stands when it is closed.
-
-    Args:
-        witness: the referee.
-        job_id: the job that will be played next.
-
-    Attributes:
-        made: all calls, with the blocks that they were in and what came of them.
-        kinds: the kind of each, as the table of gas knows it.
-        closed: what the referee remembered when the job was closed, and nobody paid yet.
-    """
-
-    def __init__(self, witness: Witness, job_id: int) -> None:
-        super().__init__(witness)
-        self._witness = witness
-        self.job_id = job_id
-        self.made: list[tuple[int, Call, Answer]] = []
-        self.kinds: list[Kind] = []
-        self.closed: Store | None = None
-
-    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
-        """Make calls, and write them down."""
-        effects: list[Effect] = []
-        self._witness.on_step = lambda step: effects.append(find_effect(step))
-        answers = self.referee.transact_all(calls)
-        block, store = self.referee.block_number(), self._witness.store
-        accepted = iter(effects)
-        for call, answer in zip(calls, answers, strict=True):
-            self.made.append((block, call, answer))
-            self.kinds.append(classify(call, next(accepted) if _is_accepted(answer) else None))
-        if self.closed is None and store.jobs[self.job_id].status is not Status.OPEN:
-            self.closed = copy_store(store)
-        return answers
-
-
-@dataclass(frozen=True, slots=True)
-class _Hearing:
-    """A case that was played to its end.
-
-    Attributes:
-        parties: who took part, in the order of the lineup.
-        recorder: all calls, and the referee's memory.
-        matches: how many there were.
-        answer: the key of the claim of an honest run.
-    """
-
-    parties: Sequence[_Party]
-    recorder: _Recorder
-    matches: int
-    answer: bytes
-
-    def read_gas(self) -> list[int]:
-        """Return the gas of each call, from its receipt."""
-        return [_read_gas(answer) for _, _, answer in self.recorder.made]
-
-    def judge(self, gases: Sequence[int]) -> Case:
-        """Return what the case has come to, if its calls have used so much gas each."""
-        store, job_id, made = self.recorder.closed, self.recorder.job_id, self.recorder.made
-        assert store is not None, "a game ends when its job is closed"
-        job = store.jobs[job_id]
-        spent: Counter[Address] = Counter()
-        for (_, call, _), gas in zip(made, gases, strict=True):
-            spent[call.sender] += gas
-        seats = tuple(self._judge_party(party, store, job, spent) for party in self.parties)
-        members = [
-            get_member(store, job_id, p.address) for party in self.parties for p in party.players
-        ]
-        winners = [it for it in members if job.status is Status.WON and it.is_contender]
-        sharers = sum(seat.shares for seat in seats)
-        is_void = job.status is Status.VOID
-        first, last = made[0][0], made[-1][0]
-        return Case(
-            seats=seats,
-            outcome=self._name_outcome(winners),
-            sharers=sharers,
-            defeated=0 if is_void else job.defeated,
-            forfeits=0 if is_void else job.forfeits,
-            hidden=0 if is_void else job.hidden,
-            is_disputed=self.matches > 0,
-            blocks=last - first + 1,
-            client_gas=spent.total() - sum(seat.gas for seat in seats),
-            moves=tuple(
-                Move(block - first, get_stage(call), call.player, call.name, gas)
-                for (block, call, answer), gas in zip(made, gases, strict=True)
-                if _is_accepted(answer)
-            ),
-        )
-
-    def _name_outcome(self, winners: Sequence[Member]) -> str:
-        if not winners:
-            return "void"
-        return "right" if winners[0].key == self.answer else "wrong"
-
-    def _judge_party(
-        self, party: _Party, store: Store, job: Job, spent: Mapping[Address, int]
-    ) -> Seat:
-        """Return what a party's accounts have come to together."""
-        members = [get_member(store, self.recorder.job_id, p.address) for p in party.players]
-        joined = [member for member in members if member.standing is not Standing.NONE]
-        kept = [member for member in joined if member.keeps_bond(job.status)]
-        is_paid = job.status is Status.WON and not job.is_client_owed
-        shown = {Standing.NONE, Standing.COMMITTED}
-        return Seat(
-            conduct=party.conduct,
-            accounts=len(members),
-            lost=len(joined) - len(kept),
-            prizes=0 if job.status is Status.VOID else sum(member.prizes for member in kept),
-            shares=sum(is_paid and member.standing is Standing.REVEALED for member in kept),
-            is_client=party.is_client,
-            is_right=members[0].standing not in shown and members[0].key == self.answer,
-            work=party.work,
-            gas=sum(spent[player.address] for player in party.players),
-            held_blocks=party.scheme.held_blocks if party.scheme else 0,
-        )
-
-
-def _is_accepted(answer: Answer) -> bool:
-    return isinstance(answer, Outcome)
-
-
-def _read_gas(answer: Answer) -> int:
-    if isinstance(answer, Outcome):
-        return answer.receipt.gas_used if answer.receipt else 0
-    return answer.gas_used if isinstance(answer, Reverted) else 0
-
-
 def _digest_code() -> str:
     """Return the digest of all our code that a case depends on."""
     root = Path(moot.sim.__file__).parents[1]
@@ -407,7 +258,7 @@ def _digest_code() -> str:
     places += [*root.glob("sim/*.py"), *root.glob("sim/tricks/*.py")]
     places += [
         root / "sim" / "economy" / name
-        for name in ("cases.py", "courtroom.py", "gas.py", "gas_tables.json")
+        for name in ("cases.py", "courtroom.py", "gas.py", "gas_tables.json", "hearing.py")
     ]
     digest = hashlib.sha256()
     for place in sorted(places):
