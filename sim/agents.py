@@ -17,7 +17,7 @@ from moot.offchain.providers.cheats import make_cheat
 from moot.offchain.providers.task import Task
 from moot.sim.mix import Group
 from moot.sim.scheme import Scheme
-from moot.sim.strategies import STRATEGIES, Strategy
+from moot.sim.strategies import STRATEGIES, Conduct
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Provider:
 
 
 def draw_behaviours(
-    strategy: Strategy, task: Task, rng: np.random.Generator
+    strategy: Conduct, task: Task, rng: np.random.Generator
 ) -> tuple[Behaviour, ...]:
     """Return the behaviour of each account of a strategy in a job.
 

@@ -37,6 +37,7 @@ class Witness(Relay):
         label: what an error begins with: how the simulation can be found again.
 
     Attributes:
+        label: the same; it may change from job to job.
         store: what the model remembers after the same calls.
         logs: what has been announced of each job.
         refusals: the calls that were refused.
@@ -46,7 +47,7 @@ class Witness(Relay):
 
     def __init__(self, referee: Referee, label: str) -> None:
         super().__init__(referee)
-        self._label = label
+        self.label = label
         self.store = open_store(referee)
         self.logs: dict[int, list[Event]] = defaultdict(list)
         self.refusals: list[Refusal] = []
@@ -93,7 +94,7 @@ class Witness(Relay):
         try:
             self._repeat(made.name, message, made.args, outcome.events)
         except BrokenInvariantError as error:
-            place = f"{self._label}: {made.name} by {made.sender} in block {block} breaks"
+            place = f"{self.label}: {made.name} by {made.sender} in block {block} breaks"
             raise BrokenInvariantError(f"{place} {error.message}") from error
         for event in outcome.events:
             self.logs[int(str(event.args[0]))].append(event)

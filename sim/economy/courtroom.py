@@ -1,22 +1,15 @@
-"""The courtroom in which cases are heard: real programs, real runs, on the model or on a chain.
-
-Case n of a lineup trains on the n-th stretch of the program's data, and what each conduct draws
-depends on (conduct, n) and its place among its like alone: two lineups have the same liars.
-"""
+"""The courtroom in which cases are heard: real programs, real runs, on the model or on a chain."""
 
 import hashlib
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 import moot.sim
 from moot.contracts.compiler import compile_contract
@@ -24,40 +17,38 @@ from moot.contracts.model.types import Address
 from moot.contracts.model.words import hash_top
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.table import find_arithmetic
-from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.evidence import rule_for
 from moot.offchain.disputes.game import Game
 from moot.offchain.disputes.referee import ModelReferee
 from moot.offchain.disputes.session import Setting, make_task
+from moot.offchain.disputes.terms import Stakes
 from moot.offchain.errors import UsageError
 from moot.offchain.programs.catalogue import NAMES as EXAMPLES
 from moot.offchain.providers.behaviour import Behaviour
-from moot.offchain.providers.run import Run
-from moot.offchain.providers.store import Store as Disk
 from moot.offchain.providers.task import Task
-from moot.sim.agents import Provider, View
-from moot.sim.economy.cases import Case, Lineup
+from moot.sim.economy.cases import Case, Lineup, name_lineup
+from moot.sim.economy.casting import STAKES, Cast, take_stretch
 from moot.sim.economy.config import Program
 from moot.sim.economy.gas import GasTable, Kind, measure
 from moot.sim.economy.gas_tables import find_shipped, read_table
+from moot.sim.economy.hearing import Hearing, Recorder
 from moot.sim.economy.shelf import Shelf
 from moot.sim.economy.strategies.base import HONEST
-from moot.sim.market import STAKES, take_stretch
-from moot.sim.scratch import open_scratch
 from moot.sim.strategies import STRATEGIES
 from moot.sim.witness import Witness
 
 if TYPE_CHECKING:
     from moot.offchain.disputes.chain_referee import ChainReferee
 
-ACCOUNTS = 2 + 9 * 3
-"""The client, the verifier, and up to three accounts for each of eight providers and a watcher."""
-
-RUNS = 64
-"""About so many different runs are kept at the same time."""
-
 Progress = Callable[[str, int, int], None]
 """Is called during long work: its name, how much is done, and how much there is."""
+
+
+_DECIDING = (
+    *("cases.py", "casting.py", "courtroom.py", "gas.py", "gas_tables.json", "hearing.py"),
+    "streams.py",
+)
+"""The files of this package on which it depends what a case comes to."""
 
 
 @dataclass
@@ -73,8 +64,6 @@ class Courtroom:
     program: Program
     chain: str = "tester"
     progress: Progress = lambda *_: None
-    _runs: dict[tuple[str, int], Run] = field(default_factory=dict)
-    _stack: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
         if not self.arithmetic.ends_on_chain:
@@ -132,7 +121,7 @@ class Courtroom:
         calls: list[tuple[Kind, int]] = []
         for done, lineup in enumerate(lineups):
             self.progress("games that measure gas", done, len(lineups))
-            hearing = self._hear(self._witness, self._referee.accounts, lineup, 0)
+            hearing = self._play(lineup, 0)
             calls += zip(hearing.recorder.kinds, hearing.read_gas(), strict=True)
         return measure(calls)
 
@@ -160,45 +149,80 @@ class Courtroom:
     def model(self, lineup: Lineup, number: int) -> Case:
         """Hear a case on the model of the referee, with the gas of the table."""
         table = self.gas
-        accounts = [f"0x{index + 1:040x}" for index in range(ACCOUNTS)]
+        accounts = [f"0x{index + 1:040x}" for index in range(count_accounts(lineup))]
         referee = ModelReferee(dict.fromkeys(accounts, 10**24), arithmetic=self.arithmetic)
-        hearing = self._hear(Witness(referee, "a modelled case"), accounts, lineup, number)
+        hearing = self.hear(Witness(referee, ""), accounts, lineup, number)
         return hearing.judge([table.estimate(kind) for kind in hearing.recorder.kinds])
 
-    def play(self, lineup: Lineup, number: int) -> Case:
-        """Hear a case on a chain, with the gas of its receipts."""
-        hearing = self._hear(self._witness, self._referee.accounts, lineup, number)
+    def play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> Case:
+        """Hear a case on a chain, with the gas of its receipts.
+
+        Raises:
+            UsageError: the chain has too few accounts.
+            ChainError: the chain fails.
+            BrokenInvariantError: the referee has done what it must never do.
+        """
+        hearing = self._play(lineup, number, stakes)
         return hearing.judge(hearing.read_gas())
+
+    def forget(self, number: int) -> None:
+        """Take away what was run in a case that nobody hears again."""
+        self._cast.forget(number)
+
+    def _play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> Hearing:
+        accounts = self._referee.accounts
+        needed = count_accounts(lineup)
+        if len(accounts) < needed:
+            raise UsageError(
+                f"the chain has {len(accounts)} accounts, and a job of {name_lineup(lineup)} needs "
+                f"{needed} with its client and a verifier; lower `seats`, or use another chain"
+            )
+        return self.hear(self._witness, accounts, lineup, number, stakes)
 
     @cached_property
     def _referee(self) -> "ChainReferee":
         from moot.offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
 
-        referee = deploy(self.chain, self.arithmetic)
-        if len(referee.accounts) < ACCOUNTS:
-            raise UsageError(
-                f"the chain has {len(referee.accounts)} accounts, and a market needs {ACCOUNTS}"
-            )
-        return referee
+        return deploy(self.chain, self.arithmetic)
 
     @cached_property
     def _witness(self) -> Witness:
-        return Witness(self._referee, "a played case")
+        return Witness(self._referee, "")
 
-    def _hear(
-        self, witness: Witness, accounts: Sequence[Address], lineup: Lineup, number: int
-    ) -> "Hearing":
+    @cached_property
+    def _cast(self) -> Cast:
+        return Cast(self.task)
+
+    def hear(
+        self,
+        witness: Witness,
+        accounts: Sequence[Address],
+        lineup: Lineup,
+        number: int,
+        stakes: Stakes = STAKES,
+    ) -> Hearing:
         """Play a case to its end.
 
         Accounts are given away in the order of their addresses, on which it depends who of two
         moves first: a case ends the same whatever the addresses are.
+
+        Args:
+            witness: the referee, on which all jobs before have come to their ends.
+            accounts: enough for the lineup; see `count_accounts`.
+            lineup: the conducts of all who take part.
+            number: which of the lineup's cases it is.
+            stakes: money and clocks.
+
+        Raises:
+            BrokenInvariantError: the referee has done what it must never do.
         """
+        witness.label = f"case {number} of {name_lineup(lineup)}"
         recorder = Recorder(witness, len(witness.store.jobs))
         client, verifier, *others = sorted(accounts, key=lambda address: int(address, 16))
         free, places = iter(others), Counter[str]()
         parties = []
         for conduct in lineup:
-            parties.append(self._seat(conduct, places[conduct], number, free))
+            parties.append(self._cast.seat(conduct, places[conduct], number, free))
             places[conduct] += 1
         shills = [party.players[0].address for party in parties if party.is_client]
         honest = [p.address for party in parties if party.is_honest for p in party.players]
@@ -208,7 +232,7 @@ class Courtroom:
             task=take_stretch(self.task, number),
             client=(shills or [client])[0],
             players=[p for party in parties if party.scheme is None for p in party.players],
-            stakes=STAKES,
+            stakes=stakes,
             verifier=verifier,
             ruler=rule_for,
             watchers=[party.scheme for party in parties if party.scheme is not None],
@@ -216,39 +240,13 @@ class Courtroom:
         )
         for _ in game.play():
             continue
-        answer = hash_top(self._run(Behaviour(), number).history.top)
+        answer = hash_top(self._cast.run(Behaviour(), number).history.top)
         return Hearing(parties, recorder, len(game.ended), answer)
 
-    def _seat(self, conduct: str, place: int, number: int, free: Iterator[Address]) -> "Party":
-        """Return who takes part under a conduct, with what all its accounts have run."""
-        words = [zlib.crc32(conduct.encode()), place, number]
-        rng = np.random.default_rng(np.random.SeedSequence(words))
-        task = take_stretch(self.task, number)
-        work = Provider(conduct, conduct).act(View(number, task, STAKES, 0), rng)
-        make = work.scheme.player if work.scheme else Player
-        players = tuple(
-            make(f"{conduct}-{place + 1}.{account + 1}", next(free), run, rng.bytes(32))
-            for account, run in enumerate(self._run(each, number) for each in work.behaviours)
-        )
-        every = task.checkpoint_every
-        steps = sum(each.count_steps(task.steps, every) for each in work.behaviours)
-        scheme = work.scheme(players) if work.scheme else None
-        return Party(conduct, players, scheme, work.is_client, steps / task.steps)
 
-    def _run(self, behaviour: Behaviour, number: int) -> Run:
-        """Return what somebody has run in a case; it is run once, whoever else is there."""
-        key = (behaviour.describe(), number)
-        if key not in self._runs:
-            task = take_stretch(self.task, number)
-            run = Run(task, behaviour, Disk(self._folder / f"{len(self._runs)}"))
-            run.compute()
-            self._runs[key] = run
-        return self._runs[key]
-
-    @cached_property
-    def _folder(self) -> Path:
-        """Where runs are kept until this process ends."""
-        return Path(self._stack.enter_context(open_scratch(self.task, RUNS)))
+def count_accounts(lineup: Lineup) -> int:
+    """Return how many accounts a lineup needs, with those of the client and the verifier."""
+    return 2 + sum(STRATEGIES[conduct].accounts for conduct in lineup)
 
 
 def _digest_code() -> str:
@@ -256,10 +254,7 @@ def _digest_code() -> str:
     root = Path(moot.sim.__file__).parents[1]
     places = [*root.glob("contracts/**/*.py"), *root.glob("offchain/**/*.py")]
     places += [*root.glob("sim/*.py"), *root.glob("sim/tricks/*.py")]
-    places += [
-        root / "sim" / "economy" / name
-        for name in ("cases.py", "courtroom.py", "gas.py", "gas_tables.json", "hearing.py")
-    ]
+    places += [root / "sim" / "economy" / name for name in _DECIDING]
     digest = hashlib.sha256()
     for place in sorted(places):
         digest.update(place.read_bytes())

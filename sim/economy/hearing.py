@@ -8,32 +8,14 @@ from moot.contracts.model.checks import get_member
 from moot.contracts.model.invariants import copy_store
 from moot.contracts.model.types import Address, Job, Member, Store
 from moot.contracts.reasons import Standing, Status
-from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.referee import Answer, Call, Outcome
 from moot.offchain.disputes.stages import get_stage
 from moot.offchain.errors import Reverted
 from moot.sim.economy.cases import Case, Move, Seat
+from moot.sim.economy.casting import Party
 from moot.sim.economy.gas import Effect, Kind, classify, find_effect
-from moot.sim.economy.strategies.base import HONEST, WATCHER
 from moot.sim.relay import Relay
-from moot.sim.scheme import Scheme
 from moot.sim.witness import Witness
-
-
-@dataclass(frozen=True, slots=True)
-class Party:
-    """Who takes part in a case under one conduct, and which share of the steps its claims need."""
-
-    conduct: str
-    players: tuple[Player, ...]
-    scheme: Scheme | None
-    is_client: bool
-    work: float
-
-    @property
-    def is_honest(self) -> bool:
-        """Whether the referee must never take anything from it."""
-        return self.conduct in (HONEST, WATCHER)
 
 
 class Recorder(Relay):

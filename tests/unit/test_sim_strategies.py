@@ -10,7 +10,7 @@ import pytest
 from moot.sim.mix import parse_mix
 from moot.sim.results import Fate, Outcome
 from moot.sim.scheme import Scheme
-from moot.sim.strategies import STRATEGIES, TRICKS, Strategy
+from moot.sim.strategies import STRATEGIES, TRICKS, Conduct
 from tests.sim_helpers import play_model_market
 
 SCHEME = '''
@@ -40,7 +40,7 @@ def test_a_strategy_is_one_file_and_one_row(
     """A new row with a new module is played in a market, by the accounts and runs that it says."""
     (tmp_path / "stuttering_trick.py").write_text(SCHEME)
     monkeypatch.syspath_prepend(tmp_path)
-    row = Strategy(
+    row = Conduct(
         "lies twice", ("wrong-output", "honest"), copies=2, scheme="stuttering_trick:Stutterer"
     )
     monkeypatch.setitem(STRATEGIES, "stutterer", row)  # type: ignore[arg-type] # it is a dict
