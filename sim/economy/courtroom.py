@@ -28,7 +28,7 @@ from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.task import Task
 from moot.sim.economy.cases import Case, Lineup, name_lineup
 from moot.sim.economy.casting import STAKES, Cast, take_stretch
-from moot.sim.economy.config import Program
+from moot.sim.economy.config import IN_PROCESS, Program
 from moot.sim.economy.gas import GasTable, Kind, measure
 from moot.sim.economy.gas_tables import find_shipped, read_table
 from moot.sim.economy.hearing import Hearing, Recorder
@@ -51,6 +51,10 @@ _DECIDING = (
 """The files of this package on which it depends what a case comes to."""
 
 
+_RARE = ("data", "precision", "inference")
+"""Keys of a program that are named in the description of a game only where they are set."""
+
+
 @dataclass
 class Courtroom:
     """The courtroom for the jobs of one program.
@@ -62,7 +66,7 @@ class Courtroom:
     """
 
     program: Program
-    chain: str = "tester"
+    chain: str = IN_PROCESS
     progress: Progress = lambda *_: None
 
     def __post_init__(self) -> None:
@@ -88,6 +92,10 @@ class Courtroom:
                 steps=program.steps,
                 checkpoint_every=program.checkpoint_every,
                 arithmetic=program.arithmetic,
+                data=Path(program.data) if program.data else None,
+                precision=program.precision,
+                inference=program.inference,
+                trust_capture=program.trust_capture,
             )
         )
 
@@ -128,9 +136,10 @@ class Courtroom:
     def describe_game(self) -> dict[str, Any]:
         """Return what the gas of calls depends on, as plain values."""
         program, arithmetic = self.program, self.arithmetic
+        is_known = program.name in EXAMPLES and not program.data
         return {
-            "program": msgspec.to_builtins(program),
-            "root": None if program.name in EXAMPLES else self._describe_task(),
+            "program": _describe_program(program),
+            "root": None if is_known else self._describe_task(),
             "arithmetic": f"{arithmetic.name} {arithmetic.version}",
             "stakes": asdict(STAKES),
             "conducts": list(STRATEGIES),
@@ -168,6 +177,11 @@ class Courtroom:
     def forget(self, number: int) -> None:
         """Take away what was run in a case that nobody hears again."""
         self._cast.forget(number)
+
+    def leave_chain(self) -> None:
+        """Play the next case on a new contract, of a new chain if it is one of this process."""
+        for name in ("_referee", "_witness"):
+            self.__dict__.pop(name, None)
 
     def _play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> Hearing:
         accounts = self._referee.accounts
@@ -247,6 +261,17 @@ class Courtroom:
 def count_accounts(lineup: Lineup) -> int:
     """Return how many accounts a lineup needs, with those of the client and the verifier."""
     return 2 + sum(STRATEGIES[conduct].accounts for conduct in lineup)
+
+
+def _describe_program(program: Program) -> dict[str, Any]:
+    """Return the keys of a program on which its games depend; of `_RARE` those that are set."""
+    told: dict[str, Any] = msgspec.to_builtins(program)
+    usual = Program()
+    return {
+        name: value
+        for name, value in told.items()
+        if name != "trust_capture" and (name not in _RARE or value != getattr(usual, name))
+    }
 
 
 def _digest_code() -> str:

@@ -70,9 +70,14 @@ def _resting(config: Config) -> Iterator[None]:
 
 
 def make_court(config: Config, progress: Progress = lambda *_: None) -> Court:
-    """Return the court that is configured; courts of one process share what they know."""
-    courtroom = _open_courtroom(config.program)
+    """Return the court that is configured; courts of one process share what they know.
+
+    Games are played on a contract of their own: what they cost depends on nothing that was before.
+    """
+    courtroom = _open_courtroom(config.program, config.chain.url)
     courtroom.progress = progress
+    if config.fidelity != "modelled":
+        courtroom.leave_chain()
     if config.fidelity == "played":
         return PlayedCourt(courtroom)
     if config.fidelity == "modelled":
@@ -87,11 +92,11 @@ def prepare(config: Config, progress: Progress = lambda *_: None) -> None:
     Every process would do so itself otherwise, all of them at the same time.
     """
     if config.fidelity != "played":
-        courtroom = _open_courtroom(config.program)
+        courtroom = _open_courtroom(config.program, config.chain.url)
         courtroom.progress = progress
         _ = courtroom.gas
 
 
 @lru_cache(maxsize=4)
-def _open_courtroom(program: Program) -> Courtroom:
-    return Courtroom(program)
+def _open_courtroom(program: Program, url: str) -> Courtroom:
+    return Courtroom(program, url)
