@@ -2,8 +2,8 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -27,11 +27,12 @@ from moot.offchain.programs.catalogue import NAMES as EXAMPLES
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.task import Task
 from moot.sim.economy.cases import Case, Lineup, name_lineup
-from moot.sim.economy.casting import STAKES, Cast, take_stretch
+from moot.sim.economy.casting import STAKES, Cast, Party, check_conducts, take_stretch
 from moot.sim.economy.config import IN_PROCESS, Program
 from moot.sim.economy.gas import GasTable, Kind, measure
 from moot.sim.economy.gas_tables import find_shipped, read_table
-from moot.sim.economy.hearing import Hearing, Recorder
+from moot.sim.economy.hearing import Hearing, Recorder, hear
+from moot.sim.economy.receipts import read_receipts
 from moot.sim.economy.shelf import Shelf
 from moot.sim.economy.strategies.base import HONEST
 from moot.sim.strategies import STRATEGIES
@@ -46,7 +47,7 @@ Progress = Callable[[str, int, int], None]
 
 _DECIDING = (
     *("cases.py", "casting.py", "courtroom.py", "gas.py", "gas_tables.json", "hearing.py"),
-    "streams.py",
+    *("receipts.py", "streams.py"),
 )
 """The files of this package on which it depends what a case comes to."""
 
@@ -164,7 +165,7 @@ class Courtroom:
         return hearing.judge([table.estimate(kind) for kind in hearing.recorder.kinds])
 
     def play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> Case:
-        """Hear a case on a chain, with the gas of its receipts.
+        """Hear a case on a chain, with its receipts.
 
         Raises:
             UsageError: the chain has too few accounts.
@@ -172,7 +173,12 @@ class Courtroom:
             BrokenInvariantError: the referee has done what it must never do.
         """
         hearing = self._play(lineup, number, stakes)
-        return hearing.judge(hearing.read_gas())
+        case = hearing.judge(hearing.read_gas())
+        return replace(case, receipts=read_receipts(hearing, case))
+
+    def check(self, conducts: Iterable[str]) -> None:
+        """Raise UsageError if one of these conducts is impossible with the program."""
+        check_conducts(conducts, self.task)
 
     def forget(self, number: int) -> None:
         """Take away what was run in a case that nobody hears again."""
@@ -233,11 +239,7 @@ class Courtroom:
         witness.label = f"case {number} of {name_lineup(lineup)}"
         recorder = Recorder(witness, len(witness.store.jobs))
         client, verifier, *others = sorted(accounts, key=lambda address: int(address, 16))
-        free, places = iter(others), Counter[str]()
-        parties = []
-        for conduct in lineup:
-            parties.append(self._cast.seat(conduct, places[conduct], number, free))
-            places[conduct] += 1
+        parties = self._seat(lineup, number, iter(others))
         shills = [party.players[0].address for party in parties if party.is_client]
         honest = [p.address for party in parties if party.is_honest for p in party.players]
         witness.watcher.honest[recorder.job_id] = frozenset(honest)
@@ -252,10 +254,16 @@ class Courtroom:
             watchers=[party.scheme for party in parties if party.scheme is not None],
             seed=number,
         )
-        for _ in game.play():
-            continue
         answer = hash_top(self._cast.run(Behaviour(), number).history.top)
-        return Hearing(parties, recorder, len(game.ended), answer)
+        return hear(game, parties, recorder, answer, witness.label)
+
+    def _seat(self, lineup: Lineup, number: int, free: Iterator[Address]) -> list[Party]:
+        """Return who takes part in a case."""
+        places, parties = Counter[str](), []
+        for conduct in lineup:
+            parties.append(self._cast.seat(conduct, places[conduct], number, free))
+            places[conduct] += 1
+        return parties
 
 
 def count_accounts(lineup: Lineup) -> int:

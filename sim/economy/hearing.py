@@ -8,6 +8,7 @@ from moot.contracts.model.checks import get_member
 from moot.contracts.model.invariants import copy_store
 from moot.contracts.model.types import Address, Job, Member, Store
 from moot.contracts.reasons import Standing, Status
+from moot.offchain.disputes.game import Game
 from moot.offchain.disputes.referee import Answer, Call, Outcome
 from moot.offchain.disputes.stages import get_stage
 from moot.offchain.errors import Reverted
@@ -39,6 +40,11 @@ class Recorder(Relay):
         self.kinds: list[Kind] = []
         self.closed: Store | None = None
 
+    @property
+    def burned_wei(self) -> int:
+        """What the rules have burned in all jobs so far."""
+        return self._witness.store.burned_wei
+
     def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
         """Make calls, and write them down."""
         effects: list[Effect] = []
@@ -61,14 +67,26 @@ class Hearing:
     Attributes:
         parties: who took part, in the order of the lineup.
         recorder: all calls, and the referee's memory.
-        matches: how many there were.
+        game: the game, which is over.
         answer: the key of the claim of an honest run.
+        label: what it was about, in errors.
+        changes_wei: of the balances of all who took part, and of the referee's own.
+        burned_wei: what the rules have burned.
     """
 
     parties: Sequence[Party]
     recorder: Recorder
-    matches: int
+    game: Game
     answer: bytes
+    label: str
+    changes_wei: Mapping[Address, int]
+    burned_wei: int
+
+    @property
+    def status(self) -> Status:
+        """How the job was closed."""
+        assert self.recorder.closed is not None, "a game ends when its job is closed"
+        return self.recorder.closed.jobs[self.recorder.job_id].status
 
     def read_gas(self) -> list[int]:
         """Return the gas of each call, from its receipt."""
@@ -97,7 +115,7 @@ class Hearing:
             defeated=0 if is_void else job.defeated,
             forfeits=0 if is_void else job.forfeits,
             hidden=0 if is_void else job.hidden,
-            is_disputed=self.matches > 0,
+            is_disputed=bool(self.game.ended),
             blocks=last - first + 1,
             client_gas=spent.total() - sum(seat.gas for seat in seats),
             moves=tuple(
@@ -133,6 +151,27 @@ class Hearing:
             gas=sum(spent[player.address] for player in party.players),
             held_blocks=party.scheme.held_blocks if party.scheme else 0,
         )
+
+
+def hear(
+    game: Game, parties: Sequence[Party], recorder: Recorder, answer: bytes, label: str
+) -> Hearing:
+    """Play a game to its end, and return its hearing; the arguments are those of `Hearing`."""
+    accounts = {recorder.address, game.client, game.verifier}
+    accounts |= {player.address for party in parties for player in party.players}
+    before = {address: recorder.balance(address) for address in accounts}
+    burned_wei = recorder.burned_wei
+    for _ in game.play():
+        continue
+    return Hearing(
+        parties=parties,
+        recorder=recorder,
+        game=game,
+        answer=answer,
+        label=label,
+        changes_wei={it: recorder.balance(it) - before[it] for it in accounts},
+        burned_wei=recorder.burned_wei - burned_wei,
+    )
 
 
 def _is_accepted(answer: Answer) -> bool:

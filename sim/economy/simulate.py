@@ -13,6 +13,7 @@ from moot.sim.economy.market import Market
 from moot.sim.economy.plugins import forget_files
 from moot.sim.economy.reporting import Counts, InvalidRunError, Sink
 from moot.sim.economy.streams import Stream
+from moot.sim.strategies import STRATEGIES
 
 Progress = Callable[[str, int, int], None]
 """Is called during long work: its name, how much is done, and how much there is."""
@@ -89,11 +90,18 @@ def make_court(config: Config, progress: Progress = lambda *_: None) -> Court:
 def prepare(config: Config, progress: Progress = lambda *_: None) -> None:
     """Measure on this machine what runs of a configuration need, unless that is in the cache.
 
-    Every process would do so itself otherwise, all of them at the same time.
+    Every process would do so itself otherwise, all of them at the same time. Where all is played,
+    nothing is measured, and what is impossible is said before anything runs.
+
+    Raises:
+        UsageError: there is no such program, or a conduct is impossible with it.
     """
-    if config.fidelity != "played":
-        courtroom = _open_courtroom(config.program, config.chain.url)
-        courtroom.progress = progress
+    courtroom = _open_courtroom(config.program, config.chain.url)
+    courtroom.progress = progress
+    if config.fidelity == "played":
+        named = {group.strategy for group in (*config.providers, *config.watchers) if group.count}
+        courtroom.check(sorted(named & STRATEGIES.keys()))
+    else:
         _ = courtroom.gas
 
 
