@@ -1,4 +1,4 @@
-"""The table of strategies: a row, and a module if it calls otherwise, is all that one takes."""
+"""The table of conducts: a row, and a module if it calls otherwise, is all that one takes."""
 
 import pkgutil
 import subprocess
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from moot.sim.mix import parse_mix
-from moot.sim.results import Fate, Outcome
+from moot.offchain.providers.catalogue import CHEATS
+from moot.sim.economy.receipts import WON
 from moot.sim.scheme import Scheme
 from moot.sim.strategies import STRATEGIES, TRICKS, Conduct
-from tests.sim_helpers import play_model_market
+from tests.courtroom_helpers import hear
 
 SCHEME = '''
 """A trick that repeats itself."""
@@ -34,9 +34,7 @@ class Stutterer(Scheme):
 '''
 
 
-def test_a_strategy_is_one_file_and_one_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conduct_is_one_file_and_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new row with a new module is played in a market, by the accounts and runs that it says."""
     (tmp_path / "stuttering_trick.py").write_text(SCHEME)
     monkeypatch.syspath_prepend(tmp_path)
@@ -44,15 +42,20 @@ def test_a_strategy_is_one_file_and_one_row(
         "lies twice", ("wrong-output", "honest"), copies=2, scheme="stuttering_trick:Stutterer"
     )
     monkeypatch.setitem(STRATEGIES, "stutterer", row)  # type: ignore[arg-type] # it is a dict
-    assert parse_mix("honest=1,stutterer=1")[1].strategy == "stutterer"
-    results = play_model_market("honest=1,stutterer=1", 2, 1)
-    for result in results:
-        own = [entry for entry in result.entries if entry.strategy == "stutterer"]
-        kinds = [entry.behaviour.partition(":")[0] for entry in own]
+    for number in range(2):
+        heard = hear("honest", "stutterer", number=number)
+        own = heard.list_accounts("stutterer")
+        kinds = [str(row.behaviour).partition(":")[0] for row in own]
         assert kinds == ["wrong-output", "wrong-output", "honest", "honest"]
         assert own[0].behaviour == own[1].behaviour
-        assert result.outcome is Outcome.RIGHT
-        assert [entry.fate for entry in own[2:]] == [Fate.WON, Fate.WON]
+        assert heard.case.outcome == "right"
+        assert [row.fate for row in own[2:]] == [WON, WON]
+
+
+def test_every_cheat_and_every_trick_is_a_conduct() -> None:
+    """All cheats that a provider can have, and all tricks, can be in a market, by other names."""
+    assert set(STRATEGIES) == {"honest", "watcher", *CHEATS, *TRICKS}
+    assert len(STRATEGIES) == 2 + len(CHEATS) + len(TRICKS)
 
 
 @pytest.mark.parametrize("name", [name for name, it in TRICKS.items() if it.scheme])
