@@ -78,6 +78,7 @@ _KEYS = {
 @click.pass_context
 def market(
     context: click.Context,
+    /,
     config: str | None,
     settings: tuple[str, ...],
     output: Path | None,

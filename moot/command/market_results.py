@@ -38,6 +38,7 @@ def describe_market(output: Path) -> Row:
 def show_market(output: Path, console: Console) -> None:
     """Print what became of a market, for people."""
     (run,) = _read(output, "runs")
+    accounts = sum_accounts(output)
     console.print(
         f"[bold]{run['jobs']:,} jobs[/] in {run['blocks']:,} blocks: {run['right']:,} answers "
         f"right, {run['wrong']:,} wrong, {run['void']:,} void, {run['unserved']:,} jobs unserved",
@@ -46,14 +47,17 @@ def show_market(output: Path, console: Console) -> None:
     console.print(
         f"{run['cheated']:,} jobs were cheated in, {run['caught']:,} of the cheats lost a bond; "
         f"{run['audited']:,} jobs were audited, {run['disputed']:,} disputed"
-        + (f", {run['played']:,} of these played on a chain" if run["played"] else "")
+        + (
+            f", {run['played']:,} of these played on a chain"
+            if run["played"] and not accounts
+            else ""
+        )
     )
     console.print(
         f"clients: {run['client_gwei'] / _GWEI:+,.3f} ETH, what right answers are worth less what "
         "was paid and wrong answers cost"
     )
     console.print(_make_strategy_table(output))
-    accounts = sum_accounts(output)
     if accounts:
         console.print(_make_account_table(accounts))
         console.print(_make_gas_table(tabulate_calls(output)))
@@ -114,7 +118,8 @@ def sum_accounts(output: Path) -> list[Row]:
             row[fate] += account["fate"] == fate
         for amount in ("gas", "fees_wei", "profit_wei"):
             row[amount] += int(account[amount])
-    return [sums[name] for name in sorted(sums, key=lambda it: it in {"client", "verifier"})]
+    order = [agent["strategy"] for agent in _read(output, "agents") if agent["role"] != "client"]
+    return [sums[it] for it in dict.fromkeys([*order, "client", "verifier"]) if it in sums]
 
 
 def tabulate_calls(output: Path) -> list[Row]:
