@@ -220,11 +220,10 @@ def _play(
     from moot.sim.economy.simulate import simulate as play  # noqa: PLC0415 - likewise
 
     began, place = time.monotonic(), _Place(output)
-    ready = prepare if main == "runs" else None  # one run makes itself ready
     with holding(asked.held):
         plan = make_plan(asked.config, varied, reps)
         tell = None if on_failure is None else partial(on_failure, plan)
-        swept = run_sweep(plan, place.path, engine, play, progress, tell, ready)
+        swept = run_sweep(plan, place.path, engine, play, progress, tell, prepare)
     counts = summarise_results(place.path)
     seconds = time.monotonic() - began
     return Results(place.path, main, counts, plan, seconds, swept.peak_mib, swept.played, place)

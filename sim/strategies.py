@@ -1,7 +1,7 @@
-"""The table of the strategies that a provider of a market can have; it imports nothing slow.
+"""The table of conducts: what a provider of a market can do about a job; it imports nothing slow.
 
-A strategy is a row of this table, and a module of a class if its accounts call otherwise than
-honest ones: `moot market` has it, and its help says what it does.
+A conduct is a row of this table, and a module of a class if its accounts call otherwise than
+honest ones: `moot market` has a strategy of its name, and its help says what it does.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ _LIE, _NOTHING = "wrong-output", "lazy"
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy:
-    """A strategy: what the accounts of a provider run, and how they call.
+class Conduct:
+    """A conduct: what the accounts of a provider run, and how they call.
 
     Attributes:
         about: what it does, in a few words.
@@ -52,98 +52,107 @@ class Strategy:
         return kind
 
 
-TRICKS: Mapping[str, Strategy] = {
-    "hidden": Strategy(
+TRICKS: Mapping[str, Conduct] = {
+    "hidden": Conduct(
         "commits to a claim and never shows it", (_LIE,), scheme="moot.sim.tricks.hidden:Hidden"
     ),
-    "zero-claim": Strategy(
+    "zero-claim": Conduct(
         "claims a history that nobody can open, and never moves",
         (_NOTHING,),
         scheme="moot.sim.tricks.zero_claim:ZeroClaim",
     ),
-    "last-block": Strategy(
+    "last-block": Conduct(
         "lies, and moves in the last block of its clock",
         (_LIE,),
         scheme="moot.sim.tricks.last_block:LastBlock",
     ),
-    "censor": Strategy(
+    "censor": Conduct(
         "lies, and fills the blocks when its rivals want to move",
         (_LIE,),
         scheme="moot.sim.tricks.censor:Censor",
     ),
-    "late-lie": Strategy(
+    "late-lie": Conduct(
         "joins with a lie in the last block in which it may",
         (_LIE,),
         scheme="moot.sim.tricks.late_lie:LateLie",
     ),
-    "copy": Strategy(
+    "copy": Conduct(
         "joins late with the first claim that it sees",
         (_NOTHING,),
         scheme="moot.sim.tricks.copy:Copy",
     ),
-    "front-runner": Strategy(
+    "front-runner": Conduct(
         "sends the others' calls from its own account first",
         (_NOTHING,),
         scheme="moot.sim.tricks.front_runner:FrontRunner",
     ),
-    "revenant": Strategy(
+    "revenant": Conduct(
         "lies, and comes back from another account when it is out",
         (_LIE,),
         copies=2,
         scheme="moot.sim.tricks.revenant:Revenant",
     ),
-    "sybil": Strategy("tells three lies from three accounts", (_LIE, _LIE, _LIE)),
-    "crowd": Strategy("tells one lie from two accounts", (_LIE,), copies=2),
-    "split": Strategy("joins an honest claim with three accounts", (HONEST, HONEST, HONEST)),
-    "self-play": Strategy("lies with one account and is honest with another", (_LIE, HONEST)),
-    "shill": Strategy("opens the job itself, and lies about it", (_LIE,), is_client=True),
-    "grabber": Strategy(
+    "sybil": Conduct("tells three lies from three accounts", (_LIE, _LIE, _LIE)),
+    "crowd": Conduct("tells one lie from two accounts", (_LIE,), copies=2),
+    "split": Conduct("joins an honest claim with three accounts", (HONEST, HONEST, HONEST)),
+    "self-play": Conduct("lies with one account and is honest with another", (_LIE, HONEST)),
+    "shill": Conduct("opens the job itself, and lies about it", (_LIE,), is_client=True),
+    "grabber": Conduct(
         "tries every call that would pay it if the referee let it",
         (_LIE, HONEST),
         scheme="moot.sim.tricks.grabber:Grabber",
     ),
 }
 
-GROUPS: Mapping[str, Mapping[str, Strategy]] = {
+GROUPS: Mapping[str, Mapping[str, Conduct]] = {
     "Honest:": {
-        HONEST: Strategy("does what is agreed", (HONEST,)),
-        "watcher": Strategy(
+        HONEST: Conduct("does what is agreed", (HONEST,)),
+        "watcher": Conduct(
             "joins late with the truth where nobody has told it",
             (HONEST,),
             scheme="moot.sim.tricks.watcher:Watcher",
         ),
     },
     "Cheats (their settings are drawn):": {
-        name: Strategy(it.about, (name,)) for name, it in CHEATS.items()
+        name: Conduct(it.about, (name,)) for name, it in CHEATS.items()
     },
     "Tricks:": TRICKS,
 }
-"""Each strategy by its name, below a title for some of them."""
+"""Each conduct by its name, below a title for some of them."""
 
-STRATEGIES: Mapping[str, Strategy] = {
+STRATEGIES: Mapping[str, Conduct] = {
     name: strategy for group in GROUPS.values() for name, strategy in group.items()
 }
-"""Each strategy by its name."""
+"""Each conduct by its name."""
 
 
-def find_strategy(name: str) -> Strategy:
-    """Return a strategy of the table, or that of a user's trick or cheat, `path/to/file.py:Class`.
+def find_conduct(name: str) -> Conduct:
+    """Return a conduct of the table, or that of a user's trick or cheat, `path/to/file.py:Class`.
 
     Raises:
-        UsageError: there is no such strategy.
+        UsageError: there is no such conduct.
     """
-    if name in STRATEGIES or ".py:" not in name:
-        if name not in STRATEGIES:
-            raise UsageError.unknown(
-                "strategy", name, STRATEGIES, "strategies", "moot market --help"
-            )
+    if name in STRATEGIES:
         return STRATEGIES[name]
+    if ".py:" not in name:
+        raise UsageError.unknown("strategy", name, STRATEGIES, "strategies", "moot market --help")
     from moot.offchain.providers.behaviour import Behaviour  # noqa: PLC0415 - imports numpy
     from moot.sim.scheme import Scheme  # noqa: PLC0415 - likewise
 
     kind = load_class("trick", name, {})
     if issubclass(kind, Behaviour):
-        return Strategy("a user's cheat", (name,))
+        return Conduct("a user's cheat", (name,))
     if not issubclass(kind, Scheme):
         raise UsageError(f"{name} is no trick; write class {kind.__name__}(Scheme)")
-    return Strategy("a user's trick", kind.runs, kind.copies, name, kind.is_client)
+    return Conduct("a user's trick", kind.runs, kind.copies, name, kind.is_client)
+
+
+def is_conduct(name: str) -> bool:
+    """Return whether a name stands for a conduct, which a file of a user's may have."""
+    if name in STRATEGIES or ".py:" not in name:
+        return name in STRATEGIES
+    from moot.offchain.providers.behaviour import Behaviour  # noqa: PLC0415 - imports numpy
+    from moot.sim.scheme import Scheme  # noqa: PLC0415 - likewise
+
+    kind = load_class("strategy", name, {})
+    return isinstance(kind, type) and issubclass(kind, Behaviour | Scheme)

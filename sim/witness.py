@@ -6,7 +6,6 @@ another model, is known to announce what it should, and never to break a rule un
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from moot.contracts.model.invariants import BrokenInvariantError, Step, copy_store
@@ -15,18 +14,7 @@ from moot.contracts.model.types import Address, Event, Message
 from moot.contracts.model.watch import Watcher
 from moot.contracts.reasons import Revert
 from moot.offchain.disputes.referee import Answer, Call, Outcome, Referee, open_store
-from moot.offchain.errors import RefereeError, Reverted
 from moot.sim.relay import Relay
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A refused call: what it was to do, whose it was, and what it cost in gas and in wei."""
-
-    call: str
-    sender: Address
-    gas: int
-    fee_wei: int
 
 
 class Witness(Relay):
@@ -37,19 +25,18 @@ class Witness(Relay):
         label: what an error begins with: how the simulation can be found again.
 
     Attributes:
+        label: the same; it may change from job to job.
         store: what the model remembers after the same calls.
         logs: what has been announced of each job.
-        refusals: the calls that were refused.
         watcher: checks the calls; whoever knows the honest members of a job tells it.
         on_step: is shown every accepted call while the stores are as it left them.
     """
 
     def __init__(self, referee: Referee, label: str) -> None:
         super().__init__(referee)
-        self._label = label
+        self.label = label
         self.store = open_store(referee)
         self.logs: dict[int, list[Event]] = defaultdict(list)
-        self.refusals: list[Refusal] = []
         self.watcher = Watcher()
         self.on_step: Callable[[Step], None] = lambda _: None
 
@@ -61,13 +48,8 @@ class Witness(Relay):
                 breaks an invariant.
         """
         following = self.referee.block_number() + 1
-        made = Call(name, sender, args, value_wei)
-        try:
-            outcome = super().transact(name, *args, sender=sender, value_wei=value_wei)
-        except (RefereeError, Reverted) as refusal:
-            self._note_refusal(made, refusal)
-            raise
-        self._note(made, outcome, following)
+        outcome = super().transact(name, *args, sender=sender, value_wei=value_wei)
+        self._note(Call(name, sender, args, value_wei), outcome, following)
         return outcome
 
     def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
@@ -77,14 +59,7 @@ class Witness(Relay):
         for made, answer in zip(calls, answers, strict=True):
             if isinstance(answer, Outcome):
                 self._note(made, answer, following)
-            elif isinstance(answer, RefereeError | Reverted):
-                self._note_refusal(made, answer)
         return answers
-
-    def _note_refusal(self, made: Call, refusal: RefereeError | Reverted) -> None:
-        """Note what a refused call has cost; on a model that is nothing."""
-        spent = (refusal.gas_used, refusal.fee_wei) if isinstance(refusal, Reverted) else (0, 0)
-        self.refusals.append(Refusal(made.name, made.sender, *spent))
 
     def _note(self, made: Call, outcome: Outcome, following: int) -> None:
         """Make an accepted call on the model; without a receipt it was in the block `following`."""
@@ -93,7 +68,7 @@ class Witness(Relay):
         try:
             self._repeat(made.name, message, made.args, outcome.events)
         except BrokenInvariantError as error:
-            place = f"{self._label}: {made.name} by {made.sender} in block {block} breaks"
+            place = f"{self.label}: {made.name} by {made.sender} in block {block} breaks"
             raise BrokenInvariantError(f"{place} {error.message}") from error
         for event in outcome.events:
             self.logs[int(str(event.args[0]))].append(event)

@@ -10,7 +10,7 @@ import numpy as np
 
 from moot.sim.economy.cases import Case, Lineup, Seat
 from moot.sim.economy.config import Config, parse_config
-from moot.sim.economy.court import Court
+from moot.sim.economy.court import Court, Money
 from moot.sim.economy.market import Market
 from moot.sim.economy.reporting import Counts
 from moot.sim.economy.schema import TABLES
@@ -51,8 +51,9 @@ class DrawnCourt:
     seed: int = 0
     gas: int = 900_000
 
-    def judge(self, lineup: Lineup, number: int) -> Case:
+    def judge(self, lineup: Lineup, number: int, money: Money | None = None) -> Case:
         """Draw a case."""
+        del money
         words = [self.seed, number, *(zlib.crc32(name.encode()) for name in lineup)]
         rng = np.random.default_rng(np.random.SeedSequence(words))
         honest = [name in (HONEST, WATCHER) for name in lineup]

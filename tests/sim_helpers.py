@@ -1,4 +1,4 @@
-"""A tiny program that learns, and a market of it on the referee's model."""
+"""A tiny program that learns, and the referee's model."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,6 @@ from moot.offchain.disputes.referee import Answer, Call, ModelReferee, Referee
 from moot.offchain.errors import RefereeError, Reverted
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from moot.offchain.providers.task import Task
-from moot.sim.agents import make_providers
-from moot.sim.market import Market, take_stretch
-from moot.sim.mix import parse_mix
-from moot.sim.results import JobResult
-from moot.sim.venue import Venue, deal
 
 FLOAT = DType.FLOAT32
 ROWS, COLUMNS = 5, 3
@@ -92,23 +87,6 @@ def make_task(steps: int = 4, checkpoint_every: int = 2) -> Task:
 def open_referee(accounts: Sequence[Address]) -> ModelReferee:
     """Return a new model on which these accounts have money."""
     return ModelReferee(dict.fromkeys(accounts, BALANCE_WEI))
-
-
-def open_model_market(mix: str, jobs: int, seed: int) -> Market:
-    """Return a market of the tiny program on the model, where gas is free."""
-    agents = make_providers(parse_mix(mix))
-    counts = [agent.accounts for agent in agents]
-    accounts = [Address(f"0x{number:040x}") for number in range(1, sum(counts) + 3)]
-    referee = open_referee(accounts)
-    client, verifier, *others = accounts
-    venue = Venue(referee, client, verifier, deal(others, counts))
-    task = make_task()
-    return Market(venue, agents, lambda number: take_stretch(task, number), jobs, seed)
-
-
-def play_model_market(mix: str, jobs: int, seed: int) -> list[JobResult]:
-    """Return the results of a market on the model."""
-    return list(open_model_market(mix, jobs, seed).play())
 
 
 def transact_each(referee: Referee, calls: Sequence[Call]) -> list[Answer]:

@@ -167,7 +167,8 @@ def tabulate_tables() -> Iterator[Table]:
         table.add_section()
         told = dict(comments[name])
         for place, column in enumerate(columns):
-            kind = "text" if str(column.type).startswith("dictionary") else str(column.type)
+            kind = str(column.type).partition("(")[0].removesuffix("128")
+            kind = "text" if kind.startswith("dictionary") else kind
             cells = (column.name, kind.replace("string", "text"), explain(column.name, told))
             table.add_row("" if place else name, *cells)
     yield table

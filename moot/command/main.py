@@ -44,7 +44,7 @@ _VERBS = {
     "dispute": "Play one dispute and print what was found, what it cost and who was paid.",
     "gas": "Measure what every call of a dispute costs, and what has changed.",
     "keys": "Make and list keystore files, in which the keys of accounts lie.",
-    "market": "Run a market: a simulated economy, or a small one with every job for real.",
+    "market": "Run a market once: simulated, or with every job for real.",
     "program": "Look at programs: what is captured, and how it is committed to.",
     "provider": "Check jobs, and take them.",
     "replicate": "Train under two profiles, as on unlike hardware, and compare the bits.",

@@ -1,34 +1,44 @@
-"""`moot market`: runs a market of honest and dishonest providers, whose jobs are really run."""
+"""`moot market`: runs a market of honest and dishonest providers, simulated or played."""
 
 import json
-from contextlib import closing, nullcontext
-from decimal import Decimal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
+from click.core import ParameterSource
 
 from moot.command import options
-from moot.command.simulated import simulate_market
 from moot.command.wording import describe_capture
 from moot.offchain.errors import UsageError
 from moot.sim.economy.strategies.table import LISTED
 from moot.sim.experiments.presets import list_presets
 
 if TYPE_CHECKING:
-    from moot.sim.files import Folder
-    from moot.sim.market import Market
-    from moot.sim.results import JobResult
-    from moot.sim.tables import Summary
+    from moot.sim.economy.config import Config, Program
 
-DEFAULT_MIX = "honest=3,lazy=1,wrong-output=1,silent=1"
+PLAYED = "played"
+"""The preset that is run where no other configuration is named."""
+
 STEPS, CHECKPOINT_EVERY = 6, 3
-WEI_DIGITS = 18
+
+_OF_SWEEPS = frozenset({"runs", "failed"})
+
+_OF_PROGRAM = (
+    *("size", "data", "precision", "inference", "trust_capture", "arithmetic", "backend"),
+)
+_KEYS = {
+    "jobs": "jobs",
+    "seed": "seed",
+    "chain": "chain.url",
+    "program": "program.name",
+    **{name: f"program.{name}" for name in _OF_PROGRAM},
+}
+"""The options that are keys of a configuration, too."""
 
 
 @click.command(
-    short_help="Run a market: every job for real, or as CONFIG.toml says.",
+    short_help="Run a market once: played on a chain, or as CONFIG.toml says.",
     epilog="\n\n".join(
         options.list_choices(title, {name: it.about for name, it in group.items()})
         for title, group in LISTED.items()
@@ -47,17 +57,11 @@ WEI_DIGITS = 18
 @click.option(
     "--providers", type=int, help="What the counts of the mix add up to.  [default: they do]"
 )
-@click.option(
-    "--jobs",
-    default=20,
-    show_default="20, or what CONFIG says",
-    help="Without CONFIG each goes to two or three providers.",
-)
+@click.option("--jobs", type=int, help="How many jobs arrive.  [default: as CONFIG says]")
 @click.option(
     "--mix",
-    default=DEFAULT_MIX,
-    show_default=True,
-    help="How many providers have each strategy: one of those below.",
+    metavar="STRATEGY=COUNT,...",
+    help="How many providers have each strategy: honest=3,lazy=1.  [default: as CONFIG says]",
 )
 @options.program("mlp", "tiny")
 @options.length(STEPS, CHECKPOINT_EVERY)
@@ -69,97 +73,100 @@ WEI_DIGITS = 18
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Directory for the tables: those of docs/reference/market.md with CONFIG; strategies.csv, "
-    "gas.csv and, as jobs are settled, jobs.csv without.",
+    help="Folder for the tables, new or empty: those of docs/reference/market.md.",
 )
 @options.as_json
 @click.pass_context
 def market(
     context: click.Context,
+    /,
     config: str | None,
     settings: tuple[str, ...],
-    providers: int | None,
-    jobs: int,
-    mix: str,
-    program: str,
-    size: str,
-    data: Path | None,
-    precision: str,
-    inference: bool,  # noqa: FBT001 - click passes it
-    trust_capture: bool,  # noqa: FBT001 - likewise
-    steps: int,
-    checkpoint_every: int | None,
-    arithmetic: str,
-    chain: str,
-    backend: str,
-    seed: int,
     output: Path | None,
-    as_json: bool,  # noqa: FBT001 - likewise
+    as_json: bool,  # noqa: FBT001 - click passes it
+    **_: object,
 ) -> None:
     """Run a market of honest and dishonest providers.
 
     \b
       moot market baseline                                a simulated economy: seconds
       moot market my.toml --set bond.eth=0.5 -o results   your own, and its tables
-      moot market --jobs 5                                every job for real: a minute
+      moot market --jobs 5                                every job for real: half a minute
 
-    With CONFIG.toml, or the name of a preset, it is a simulated economy: clients, providers and
-    watchers with money and strategies, and prices of gas. Only --set, --jobs, --seed, -o and --json
-    go with it; docs/reference/market.md has every key, `moot sweep` runs it for many settings, and
+    Clients, providers and watchers have money and strategies; rules say who gets a job, what is
+    locked, and who looks. CONFIG.toml, or the name of a preset, says all of it:
+    docs/reference/market.md has every key, `moot sweep` runs it for many settings, and
     `moot answers` asks what pays. A path/to/file.py:Class in it is code that runs on this machine,
-    with all that you may do. Without CONFIG the other options say what is played:
+    with all that you may do.
 
-    Some of the dishonest ones cheat in what they compute, others play tricks: with how and when
-    they call, and with several accounts if it helps.
+    Its `fidelity` says what becomes of a job: `modelled` knows it from a table of cases, `played`
+    runs it for real: committed to, agreed upon or disputed, and paid on a chain. That is what
+    happens without CONFIG, which stands for the preset `played`.
 
-    Every job is really run by two or three of them, committed to, agreed upon or disputed, and
-    paid on a chain. Prints what became of each strategy, and what each call costs. The same
-    options give the same results, byte for byte.
+    The other options change keys of CONFIG, too, where they are given. The same options give the
+    same tables, byte for byte.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    from moot.offchain.providers.setting import (  # noqa: PLC0415 - imports numpy
-        Setting,
-        describe_backends,
-    )
-    from moot.sim.files import Folder  # noqa: PLC0415 - likewise
-    from moot.sim.market import open_market  # noqa: PLC0415 - likewise
-    from moot.sim.mix import parse_mix  # noqa: PLC0415 - likewise
-    from moot.sim.tables import make_object, summarise_market  # noqa: PLC0415 - likewise
+    from moot.command.market_results import describe_market, show_market  # noqa: PLC0415 - numpy
+    from moot.markets import simulate  # noqa: PLC0415 - imports pyarrow
 
-    if config is not None:
-        simulate_market(context, config, settings, output, as_json=as_json)
-        return
-    if settings:
-        raise UsageError("--set changes a key of CONFIG; name a file or a preset")
-    steps = options.check_steps(steps, inference=inference)
-    setting = Setting(
-        program=program,
-        size=size,
-        steps=steps,
-        checkpoint_every=options.choose_interval(checkpoint_every, CHECKPOINT_EVERY, steps),
-        arithmetic=arithmetic,
-        chain=chain,
-        backend=backend,
-        seed=seed,
-        data=data,
-        precision=precision,
-        inference=inference,
-        trust_capture=trust_capture,
-    )
-    groups = parse_mix(mix, providers)
-    check_jobs(jobs)
-    with closing(Folder(output)) if output else nullcontext() as folder:
-        opened = open_market(setting, groups, jobs)
-        options.announce(describe_backends(setting))
-        results = play(opened, folder, quiet=as_json)
-        summary = summarise_market(opened.agents, results)
-        if folder:
-            folder.finish(summary)
+    chosen = choose_config(context, config or PLAYED, settings)
+    captured = {"compared_with_torch": not chosen.program.trust_capture}
+    if chosen.fidelity != "modelled":
+        _announce(chosen.program)
+    with options.progress(quiet=as_json) as progress:
+        results = simulate(chosen, output=output, progress=progress)
     if as_json:
-        compared = {"compared_with_torch": not trust_capture}
-        click.echo(json.dumps(make_object(summary, results) | compared, indent=2))
-    else:
-        options.make_console().print(describe_capture(is_compared=not trust_capture))
-        show(summary)
+        counts = {name: it for name, it in results.counts.items() if name not in _OF_SWEEPS}
+        measured = {"seconds": round(results.seconds, 3), "peak_mib": round(results.peak_mib, 1)}
+        told = describe_market(results.folder) | counts | captured | measured
+        click.echo(json.dumps(told, indent=2))
+        return
+    console = options.make_console()
+    if chosen.fidelity == PLAYED:
+        console.print(describe_capture(is_compared=captured["compared_with_torch"]))
+    show_market(results.folder, console)
+
+
+def _announce(program: "Program") -> None:
+    """Say what computes played jobs."""
+    from moot.offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - imports numpy
+    from moot.offchain.backends.table import describe_backend  # noqa: PLC0415 - likewise
+
+    options.announce(describe_backend(program.backend, find_arithmetic(program.arithmetic)))
+
+
+def choose_config(context: click.Context, name: str, settings: Sequence[str]) -> "Config":
+    """Return a configuration, with all that the options of a command change in it.
+
+    Args:
+        context: tells which options were given.
+        name: of a file or a preset.
+        settings: `KEY=VALUE`, each with one value.
+
+    Raises:
+        UsageError: something that was asked for is impossible.
+    """
+    from moot.sim.economy.config import replace_keys  # noqa: PLC0415 - imports msgspec
+    from moot.sim.economy.mix import mix_providers, parse_mix  # noqa: PLC0415 - likewise
+    from moot.sim.experiments.presets import open_config  # noqa: PLC0415 - likewise
+    from moot.sim.experiments.values import parse_varied  # noqa: PLC0415 - imports pyarrow
+
+    given = _list_given(context)
+    config = open_config(name)
+    if "mix" in given:
+        config = mix_providers(config, parse_mix(given["mix"], given.get("providers")))
+    elif "providers" in given:
+        raise UsageError("--providers is what the counts of a mix add up to; give a --mix")
+    values: dict[str, Any] = {}
+    for varied in parse_varied(tuple(settings)):
+        if len(varied.values) > 1:
+            raise UsageError(f"--set {varied.key} has several values; `moot sweep` runs them all")
+        values[varied.key] = varied.values[0]
+    check_jobs(given.get("jobs", 1))
+    values |= {key: given[option] for option, key in _KEYS.items() if option in given}
+    if "data" in given:
+        values["program.data"] = str(given["data"])
+    return replace_keys(config, values | _list_lengths(given, config))
 
 
 def check_jobs(jobs: int) -> None:
@@ -168,69 +175,23 @@ def check_jobs(jobs: int) -> None:
         raise UsageError(f"--jobs {jobs} is not a positive number")
 
 
-def play(opened: "Market", folder: "Folder | None", *, quiet: bool) -> list["JobResult"]:
-    """Play a market, with a line on disk for every job and a bar for people."""
-    results: list[JobResult] = []
-    with options.progress(quiet=quiet) as report:
-        report("jobs", 0, opened.jobs)
-        for result in opened.play():
-            results.append(result)
-            report("jobs", len(results), opened.jobs)
-            if folder:
-                folder.append(result)
-    return results
+def _list_given(context: click.Context) -> dict[str, Any]:
+    """Return the options that were given, by their names."""
+    source = context.get_parameter_source
+    return {
+        name: value
+        for name, value in context.params.items()
+        if source(name) is ParameterSource.COMMANDLINE
+    }
 
 
-def show(summary: "Summary") -> None:
-    """Print a market for people."""
-    console = options.make_console()
-    totals = summary.totals
-    console.print(
-        f"[bold]{totals.jobs} jobs[/], {totals.disputed} of them disputed in {totals.matches} "
-        f"matches: {totals.right} answers right, {totals.wrong} wrong, {totals.void} void",
-        markup=True,
-    )
-    console.print(_make_strategy_table(summary))
-    console.print(_make_gas_table(summary))
-    console.print(
-        f"the client spent {_show_eth(-totals.client_wei)} ETH; {_show_eth(totals.fees_wei)} ETH "
-        f"went to gas, {_show_eth(totals.burned_wei)} ETH were burned; all accounts add up"
-    )
-
-
-def _show_eth(wei: int, sign: str = "") -> str:
-    return f"{Decimal(wei).scaleb(-WEI_DIGITS):{sign}.6f}"
-
-
-def _make_table(title: str, names: int, *headers: str) -> Table:
-    """Return a table whose first columns are names and whose others are numbers."""
-    table = Table(title=title, box=None, pad_edge=False, title_justify="left")
-    for index, header in enumerate(headers):
-        table.add_column(header, justify="left" if index < names else "right", no_wrap=True)
-    return table
-
-
-def _make_strategy_table(summary: "Summary") -> Table:
-    headers = ("strategy", "providers", "jobs", "right", "won", "slashed")
-    table = _make_table(
-        "by strategy (right: claims that an honest run makes)",
-        1,
-        *headers,
-        "gas paid",
-        "profit in ETH",
-    )
-    for row in summary.strategies:
-        counts = (row.providers, row.jobs, row.right, row.won, row.slashed)
-        money = (_show_eth(row.fees_wei), _show_eth(row.profit_wei, "+"))
-        table.add_row(row.strategy, *map(str, counts), *money)
-    return table
-
-
-def _make_gas_table(summary: "Summary") -> Table:
-    headers = ("stage", "call", "moves", "minimum", "median", "maximum", "calldata", "execution")
-    table = _make_table("gas by stage and call (calldata and execution: medians)", 2, *headers)
-    for row in summary.gas:
-        spread = (row.gas.minimum, row.gas.median, row.gas.maximum)
-        amounts = (row.moves, *spread, row.calldata.median, row.execution.median)
-        table.add_row(row.stage, row.call, *(f"{amount:,}" for amount in amounts))
-    return table
+def _list_lengths(given: dict[str, Any], config: "Config") -> dict[str, int]:
+    """Return the keys of the length of a job, if an option is about it."""
+    if not given.keys() & {"steps", "checkpoint_every", "inference"}:
+        return {}
+    program = config.program
+    steps = given.get("steps", program.steps)
+    steps = options.check_steps(steps, inference=given.get("inference", program.inference))
+    wanted = given.get("checkpoint_every")
+    interval = options.choose_interval(wanted, program.checkpoint_every, steps)
+    return {"program.steps": steps, "program.checkpoint_every": interval}

@@ -54,6 +54,63 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class CallReceipt:
+    """One call of a case that was played on a chain, refused ones among them, and what it cost.
+
+    Attributes:
+        block: since the job was opened.
+        stage: of the dispute, or `refused`.
+        player: who has made it.
+        call: the function.
+        gas: what it used.
+        calldata, execution: the parts of that, as in a receipt; a refused call has none.
+        fee_wei: what was paid for it.
+    """
+
+    block: int
+    stage: str
+    player: str
+    call: str
+    gas: int
+    calldata: int | None
+    execution: int | None
+    fee_wei: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccountReceipt:
+    """What became of an account in a case that was played on a chain.
+
+    Attributes:
+        account: its name.
+        seat: which of the case's seats it belongs to; None of the client and the verifier.
+        behaviour: what it did, with its settings; None of those two, as are the next two.
+        is_right: whether it has shown the claim of an honest run.
+        fate: what became of its bond: won, slashed or refunded.
+        gas: what its calls used, refused ones included.
+        fees_wei: what it paid for that.
+        profit_wei: the change of its balance.
+    """
+
+    account: str
+    seat: int | None
+    behaviour: str | None
+    is_right: bool | None
+    fate: str | None
+    gas: int
+    fees_wei: int
+    profit_wei: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipts:
+    """What a case that was played on a chain has cost, and what all have of it, to the wei."""
+
+    calls: tuple[CallReceipt, ...]
+    accounts: tuple[AccountReceipt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """What a job came to.
 
@@ -68,6 +125,7 @@ class Case:
         blocks: from the opening of the job to its end.
         client_gas: what the client's calls used, and everybody's who is no party.
         moves: all accepted calls, in order.
+        receipts: what it cost on a chain; None of a case that was not played there.
     """
 
     seats: tuple[Seat, ...]
@@ -80,6 +138,7 @@ class Case:
     blocks: int
     client_gas: int
     moves: tuple[Move, ...]
+    receipts: Receipts | None = None
 
     @property
     def rounds(self) -> int:
@@ -97,22 +156,22 @@ class Case:
         return self.outcome, self.sharers, self.defeated, self.forfeits, self.hidden, *told
 
 
-def pay_seat(seat: Seat, case: Case, bond_gwei: int, reward_gwei: int) -> int:
-    """Return what a seat gets back in a case, in gwei, of the bonds and the reward."""
-    paid = (seat.accounts - seat.lost) * bond_gwei + seat.prizes * (bond_gwei // 2)
+def pay_seat(seat: Seat, case: Case, bond: int, reward: int) -> int:
+    """Return what a seat gets back in a case, of the bonds and the reward, in their unit."""
+    paid = (seat.accounts - seat.lost) * bond + seat.prizes * (bond // 2)
     if case.sharers:
-        paid += seat.shares * (reward_gwei // case.sharers)
+        paid += seat.shares * (reward // case.sharers)
     elif seat.is_client:
-        paid += reward_gwei
+        paid += reward
     return paid
 
 
-def burn(case: Case, bond_gwei: int, reward_gwei: int) -> int:
-    """Return what the referee burns in a case, in gwei."""
-    prize_gwei = bond_gwei // 2
-    burned = case.hidden * bond_gwei
-    burned += case.defeated * (bond_gwei - prize_gwei) + case.forfeits * prize_gwei
-    return burned + (reward_gwei % case.sharers if case.sharers else 0)
+def burn(case: Case, bond: int, reward: int) -> int:
+    """Return what the referee burns in a case, in the unit of the bond and the reward."""
+    prize = bond // 2
+    burned = case.hidden * bond
+    burned += case.defeated * (bond - prize) + case.forfeits * prize
+    return burned + (reward % case.sharers if case.sharers else 0)
 
 
 def name_lineup(lineup: Sequence[str]) -> str:

@@ -18,6 +18,9 @@ from moot.offchain.errors import UsageError
 GWEI = 10**9
 """The number of gwei in an ETH."""
 
+IN_PROCESS = "tester"
+"""The chain that is py-evm in this process."""
+
 Amount = Annotated[float, Meta(ge=0, le=1e6)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=10**5)]
@@ -42,6 +45,10 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
         arithmetic: `ordered`, `exact` or `logged`.
         backend: what computes played jobs: `cpu`, `cuda` or `cuda-emulator`; the results do not
             depend on it.
+        data: a text file for an example that learns a language; empty for its own.
+        precision: `fp32` or `bf16`.
+        inference: whether a job is one forward pass instead of training; it has one step then.
+        trust_capture: whether the first steps are not compared with eager torch.
     """
 
     name: str = "mlp"
@@ -50,12 +57,17 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
     checkpoint_every: Annotated[int, Meta(ge=1, le=10**6)] = 3
     arithmetic: str = "ordered"
     backend: str = "cpu"
+    data: str = ""
+    precision: str = "fp32"
+    inference: bool = False
+    trust_capture: bool = False
 
 
 class Chain(Struct, frozen=True, forbid_unknown_fields=True):
-    """The chain: what gas costs, and what it costs to keep a call out of it.
+    """The chain: where games are played, what gas costs, and what keeping a call out of it does.
 
     Attributes:
+        url: of the node on which games are played; `tester` is py-evm in this process.
         base_fee_gwei: the base fee (EIP-1559) at the start; demand is such that it stays near it.
         tip_gwei: what everybody pays above it.
         volatility: standard deviation of the logarithm of a block's demand.
@@ -66,6 +78,7 @@ class Chain(Struct, frozen=True, forbid_unknown_fields=True):
         fee_cap: agents sign calls that pay at most so many times the price of the job's arrival.
     """
 
+    url: str = IN_PROCESS
     base_fee_gwei: Annotated[float, Meta(ge=1e-6, le=1e5)] = 20.0
     tip_gwei: Annotated[float, Meta(ge=0, le=1e5)] = 1.0
     volatility: Annotated[float, Meta(ge=0, le=5)] = 0.2
@@ -329,6 +342,21 @@ def _check_sense(config: Config, source: str) -> None:
             f"{source}: each job goes to {config.seats} providers, and there are {total}; "
             "add providers or lower `seats`"
         )
+    _check_groups(config, source)
+    blocks = config.jobs / config.clients.jobs_per_block
+    if blocks > MOST_BLOCKS:
+        raise UsageError(
+            f"{source}: {config.jobs:,} jobs at {config.clients.jobs_per_block:g} per block take "
+            f"{blocks:.3g} blocks; at most {MOST_BLOCKS:,} will do"
+        )
+    if config.program.inference and config.program.steps != 1:
+        raise UsageError(f"{source}: inference is one step; set program.steps = 1")
+    if config.chain.spike_blocks > config.chain.spike_every:
+        raise UsageError(f"{source}: a spike lasts longer than it is to the next one")
+
+
+def _check_groups(config: Config, source: str) -> None:
+    """Refuse two groups of one strategy: nobody could say which of them is meant."""
     for groups, name in ((config.providers, "providers"), (config.watchers, "watchers")):
         strategies = [group.strategy for group in groups]
         for strategy in strategies:
@@ -336,14 +364,6 @@ def _check_sense(config: Config, source: str) -> None:
                 raise UsageError(
                     f"{source}: {name} has two groups of {strategy}; give one of them a count"
                 )
-    blocks = config.jobs / config.clients.jobs_per_block
-    if blocks > MOST_BLOCKS:
-        raise UsageError(
-            f"{source}: {config.jobs:,} jobs at {config.clients.jobs_per_block:g} per block take "
-            f"{blocks:.3g} blocks; at most {MOST_BLOCKS:,} will do"
-        )
-    if config.chain.spike_blocks > config.chain.spike_every:
-        raise UsageError(f"{source}: a spike lasts longer than it is to the next one")
 
 
 def _list_numbers(values: object) -> list[float]:

@@ -1,71 +1,64 @@
-"""The courtroom in which cases are heard: real programs, real runs, on the model or on a chain.
-
-Case n of a lineup trains on the n-th stretch of the program's data, and what each conduct draws
-depends on (conduct, n) and its place among its like alone: two lineups have the same liars.
-"""
+"""The courtroom in which cases are heard: real programs, real runs, on the model or on a chain."""
 
 import hashlib
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 import moot.sim
 from moot.contracts.compiler import compile_contract
-from moot.contracts.model.checks import get_member
-from moot.contracts.model.invariants import copy_store
-from moot.contracts.model.types import Address, Job, Member, Store
+from moot.contracts.model.types import Address
 from moot.contracts.model.words import hash_top
-from moot.contracts.reasons import Standing, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.backends.table import DEFAULT, describe_backend
-from moot.offchain.disputes.actors import Player
 from moot.offchain.disputes.evidence import rule_for
 from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
-from moot.offchain.disputes.stages import get_stage
-from moot.offchain.errors import Reverted, UsageError
+from moot.offchain.disputes.referee import ModelReferee
+from moot.offchain.disputes.terms import Stakes
+from moot.offchain.errors import UsageError
 from moot.offchain.programs.catalogue import NAMES as EXAMPLES
 from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
-from moot.offchain.providers.run import Run
 from moot.offchain.providers.setting import Setting
-from moot.offchain.providers.store import Store as Disk
 from moot.offchain.providers.task import Task
-from moot.sim.agents import Provider, View
-from moot.sim.economy.cases import Case, Lineup, Move, Seat
-from moot.sim.economy.config import Program
-from moot.sim.economy.gas import Effect, GasTable, Kind, classify, find_effect, measure
+from moot.sim.economy.cases import Case, Lineup, name_lineup
+from moot.sim.economy.casting import STAKES, Cast, Party, check_conducts, take_stretch
+from moot.sim.economy.config import IN_PROCESS, Program
+from moot.sim.economy.gas import GasTable, Kind, measure
 from moot.sim.economy.gas_tables import find_shipped, read_table
+from moot.sim.economy.hearing import Hearing, Recorder, hear
+from moot.sim.economy.receipts import read_receipts
 from moot.sim.economy.shelf import Shelf
-from moot.sim.economy.strategies.base import HONEST, WATCHER
-from moot.sim.market import STAKES, take_stretch
-from moot.sim.relay import Relay
-from moot.sim.scheme import Scheme
-from moot.sim.scratch import open_scratch
-from moot.sim.strategies import STRATEGIES
+from moot.sim.economy.strategies.base import HONEST
+from moot.sim.strategies import STRATEGIES, find_conduct
 from moot.sim.witness import Witness
 
 if TYPE_CHECKING:
     from moot.offchain.disputes.chain_referee import ChainReferee
 
-ACCOUNTS = 2 + 9 * 3
-"""The client, the verifier, and up to three accounts for each of eight providers and a watcher."""
-
-RUNS = 64
-"""About so many different runs are kept at the same time."""
-
 Progress = Callable[[str, int, int], None]
 """Is called during long work: its name, how much is done, and how much there is."""
+
+
+_DECIDING = (
+    *("cases.py", "casting.py", "courtroom.py", "gas.py", "gas_tables.json", "hearing.py"),
+    *("receipts.py", "streams.py"),
+)
+"""The files of this package on which it depends what a case comes to."""
+
+
+_FREE = ("trust_capture", "backend")
+"""Keys of a program on which no game depends."""
+
+_RARE = ("data", "precision", "inference")
+"""Keys of a program that are named in the description of a game only where they are set."""
 
 
 @dataclass
@@ -79,10 +72,8 @@ class Courtroom:
     """
 
     program: Program
-    chain: str = "tester"
+    chain: str = IN_PROCESS
     progress: Progress = lambda *_: None
-    _runs: dict[tuple[str, int], Run] = field(default_factory=dict)
-    _stack: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
         if not self.arithmetic.ends_on_chain:
@@ -110,6 +101,10 @@ class Courtroom:
                 checkpoint_every=program.checkpoint_every,
                 arithmetic=program.arithmetic,
                 backend=program.backend,
+                data=Path(program.data) if program.data else None,
+                precision=program.precision,
+                inference=program.inference,
+                trust_capture=program.trust_capture,
             )
         )
 
@@ -143,16 +138,17 @@ class Courtroom:
         calls: list[tuple[Kind, int]] = []
         for done, lineup in enumerate(lineups):
             self.progress("games that measure gas", done, len(lineups))
-            hearing = self._hear(self._witness, self._referee.accounts, lineup, 0)
+            hearing = self._play(lineup, 0)
             calls += zip(hearing.recorder.kinds, hearing.read_gas(), strict=True)
         return measure(calls)
 
     def describe_game(self) -> dict[str, Any]:
         """Return what the gas of calls depends on, as plain values."""
         program, arithmetic = self.program, self.arithmetic
+        is_known = program.name in EXAMPLES and not program.data
         return {
-            "program": {k: v for k, v in msgspec.to_builtins(program).items() if k != "backend"},
-            "root": None if program.name in EXAMPLES else self._describe_task(),
+            "program": _describe_program(program),
+            "root": None if is_known else self._describe_task(),
             "arithmetic": f"{arithmetic.name} {arithmetic.version}",
             "stakes": asdict(STAKES),
             "conducts": list(STRATEGIES),
@@ -171,46 +167,87 @@ class Courtroom:
     def model(self, lineup: Lineup, number: int) -> Case:
         """Hear a case on the model of the referee, with the gas of the table."""
         table = self.gas
-        accounts = [f"0x{index + 1:040x}" for index in range(ACCOUNTS)]
+        accounts = [f"0x{index + 1:040x}" for index in range(count_accounts(lineup))]
         referee = ModelReferee(dict.fromkeys(accounts, 10**24), arithmetic=self.arithmetic)
-        hearing = self._hear(Witness(referee, "a modelled case"), accounts, lineup, number)
+        hearing = self.hear(Witness(referee, ""), accounts, lineup, number)
         return hearing.judge([table.estimate(kind) for kind in hearing.recorder.kinds])
 
-    def play(self, lineup: Lineup, number: int) -> Case:
-        """Hear a case on a chain, with the gas of its receipts."""
-        hearing = self._hear(self._witness, self._referee.accounts, lineup, number)
-        return hearing.judge(hearing.read_gas())
+    def play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> Case:
+        """Hear a case on a chain, with its receipts.
+
+        Raises:
+            UsageError: the chain has too few accounts.
+            ChainError: the chain fails.
+            BrokenInvariantError: the referee has done what it must never do.
+        """
+        hearing = self._play(lineup, number, stakes)
+        case = hearing.judge(hearing.read_gas())
+        return replace(case, receipts=read_receipts(hearing, case))
+
+    def check(self, conducts: Iterable[str]) -> None:
+        """Raise UsageError if one of these conducts is impossible with the program."""
+        check_conducts(conducts, self.task)
+
+    def forget(self, number: int) -> None:
+        """Take away what was run in a case that nobody hears again."""
+        self._cast.forget(number)
+
+    def leave_chain(self) -> None:
+        """Play the next case on a new contract, of a new chain if it is one of this process."""
+        for name in ("_referee", "_witness"):
+            self.__dict__.pop(name, None)
+
+    def _play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> Hearing:
+        accounts = self._referee.accounts
+        needed = count_accounts(lineup)
+        if len(accounts) < needed:
+            raise UsageError(
+                f"the chain has {len(accounts)} accounts, and a job of {name_lineup(lineup)} needs "
+                f"{needed} with its client and a verifier; lower `seats`, or use another chain"
+            )
+        return self.hear(self._witness, accounts, lineup, number, stakes)
 
     @cached_property
     def _referee(self) -> "ChainReferee":
         from moot.offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
 
-        referee = deploy(self.chain, self.arithmetic)
-        if len(referee.accounts) < ACCOUNTS:
-            raise UsageError(
-                f"the chain has {len(referee.accounts)} accounts, and a market needs {ACCOUNTS}"
-            )
-        return referee
+        return deploy(self.chain, self.arithmetic)
 
     @cached_property
     def _witness(self) -> Witness:
-        return Witness(self._referee, "a played case")
+        return Witness(self._referee, "")
 
-    def _hear(
-        self, witness: Witness, accounts: Sequence[Address], lineup: Lineup, number: int
-    ) -> "_Hearing":
+    @cached_property
+    def _cast(self) -> Cast:
+        return Cast(self.task, self.program.backend)
+
+    def hear(
+        self,
+        witness: Witness,
+        accounts: Sequence[Address],
+        lineup: Lineup,
+        number: int,
+        stakes: Stakes = STAKES,
+    ) -> Hearing:
         """Play a case to its end.
 
         Accounts are given away in the order of their addresses, on which it depends who of two
         moves first: a case ends the same whatever the addresses are.
+
+        Args:
+            witness: the referee, on which all jobs before have come to their ends.
+            accounts: enough for the lineup; see `count_accounts`.
+            lineup: the conducts of all who take part.
+            number: which of the lineup's cases it is.
+            stakes: money and clocks.
+
+        Raises:
+            BrokenInvariantError: the referee has done what it must never do.
         """
-        recorder = _Recorder(witness, len(witness.store.jobs))
+        witness.label = f"case {number} of {name_lineup(lineup)}"
+        recorder = Recorder(witness, len(witness.store.jobs))
         client, verifier, *others = sorted(accounts, key=lambda address: int(address, 16))
-        free, places = iter(others), Counter[str]()
-        parties = []
-        for conduct in lineup:
-            parties.append(self._seat(conduct, places[conduct], number, free))
-            places[conduct] += 1
+        parties = self._seat(lineup, number, iter(others))
         shills = [party.players[0].address for party in parties if party.is_client]
         honest = [p.address for party in parties if party.is_honest for p in party.players]
         witness.watcher.honest[recorder.job_id] = frozenset(honest)
@@ -219,191 +256,38 @@ class Courtroom:
             task=take_stretch(self.task, number),
             client=(shills or [client])[0],
             players=[p for party in parties if party.scheme is None for p in party.players],
-            stakes=STAKES,
+            stakes=stakes,
             verifier=verifier,
             ruler=rule_for,
             watchers=[party.scheme for party in parties if party.scheme is not None],
             seed=number,
         )
-        for _ in game.play():
-            continue
-        answer = hash_top(self._run(Behaviour(), number).history.top)
-        return _Hearing(parties, recorder, len(game.ended), answer)
+        answer = hash_top(self._cast.run(Behaviour(), number).history.top)
+        return hear(game, parties, recorder, answer, witness.label)
 
-    def _seat(self, conduct: str, place: int, number: int, free: Iterator[Address]) -> "_Party":
-        """Return who takes part under a conduct, with what all its accounts have run."""
-        words = [zlib.crc32(conduct.encode()), place, number]
-        rng = np.random.default_rng(np.random.SeedSequence(words))
-        task = take_stretch(self.task, number)
-        work = Provider(conduct, conduct).act(View(number, task, STAKES, 0), rng)
-        make = work.scheme.player if work.scheme else Player
-        players = tuple(
-            make(f"{conduct}-{place + 1}.{account + 1}", next(free), run, rng.bytes(32))
-            for account, run in enumerate(self._run(each, number) for each in work.behaviours)
-        )
-        every = task.checkpoint_every
-        steps = sum(each.count_steps(task.steps, every) for each in work.behaviours)
-        scheme = work.scheme(players) if work.scheme else None
-        return _Party(conduct, players, scheme, work.is_client, steps / task.steps)
-
-    def _run(self, behaviour: Behaviour, number: int) -> Run:
-        """Return what somebody has run in a case; it is run once, whoever else is there."""
-        key = (behaviour.describe(), number)
-        if key not in self._runs:
-            task = take_stretch(self.task, number)
-            disk = Disk(self._folder / f"{len(self._runs)}")
-            run = Run(task, behaviour, disk, backend=self.program.backend)
-            run.compute()
-            self._runs[key] = run
-        return self._runs[key]
-
-    @cached_property
-    def _folder(self) -> Path:
-        """Where runs are kept until this process ends."""
-        return Path(self._stack.enter_context(open_scratch(self.task, RUNS)))
+    def _seat(self, lineup: Lineup, number: int, free: Iterator[Address]) -> list[Party]:
+        """Return who takes part in a case."""
+        places, parties = Counter[str](), []
+        for conduct in lineup:
+            parties.append(self._cast.seat(conduct, places[conduct], number, free))
+            places[conduct] += 1
+        return parties
 
 
-@dataclass(frozen=True, slots=True)
-class _Party:
-    """Who takes part in a case under one conduct, and which share of the steps its claims need."""
-
-    conduct: str
-    players: tuple[Player, ...]
-    scheme: Scheme | None
-    is_client: bool
-    work: float
-
-    @property
-    def is_honest(self) -> bool:
-        """Whether the referee must never take anything from it."""
-        return self.conduct in (HONEST, WATCHER)
+def count_accounts(lineup: Lineup) -> int:
+    """Return how many accounts a lineup needs, with those of the client and the verifier."""
+    return 2 + sum(find_conduct(conduct).accounts for conduct in lineup)
 
 
-class _Recorder(Relay):
-    """A relay that writes down every call, and how a job stands when it is closed.
-
-    Args:
-        witness: the referee.
-        job_id: the job that will be played next.
-
-    Attributes:
-        made: all calls, with the blocks that they were in and what came of them.
-        kinds: the kind of each, as the table of gas knows it.
-        closed: what the referee remembered when the job was closed, and nobody paid yet.
-    """
-
-    def __init__(self, witness: Witness, job_id: int) -> None:
-        super().__init__(witness)
-        self._witness = witness
-        self.job_id = job_id
-        self.made: list[tuple[int, Call, Answer]] = []
-        self.kinds: list[Kind] = []
-        self.closed: Store | None = None
-
-    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
-        """Make calls, and write them down."""
-        effects: list[Effect] = []
-        self._witness.on_step = lambda step: effects.append(find_effect(step))
-        answers = self.referee.transact_all(calls)
-        block, store = self.referee.block_number(), self._witness.store
-        accepted = iter(effects)
-        for call, answer in zip(calls, answers, strict=True):
-            self.made.append((block, call, answer))
-            self.kinds.append(classify(call, next(accepted) if _is_accepted(answer) else None))
-        if self.closed is None and store.jobs[self.job_id].status is not Status.OPEN:
-            self.closed = copy_store(store)
-        return answers
-
-
-@dataclass(frozen=True, slots=True)
-class _Hearing:
-    """A case that was played to its end.
-
-    Attributes:
-        parties: who took part, in the order of the lineup.
-        recorder: all calls, and the referee's memory.
-        matches: how many there were.
-        answer: the key of the claim of an honest run.
-    """
-
-    parties: Sequence[_Party]
-    recorder: _Recorder
-    matches: int
-    answer: bytes
-
-    def read_gas(self) -> list[int]:
-        """Return the gas of each call, from its receipt."""
-        return [_read_gas(answer) for _, _, answer in self.recorder.made]
-
-    def judge(self, gases: Sequence[int]) -> Case:
-        """Return what the case has come to, if its calls have used so much gas each."""
-        store, job_id, made = self.recorder.closed, self.recorder.job_id, self.recorder.made
-        assert store is not None, "a game ends when its job is closed"
-        job = store.jobs[job_id]
-        spent: Counter[Address] = Counter()
-        for (_, call, _), gas in zip(made, gases, strict=True):
-            spent[call.sender] += gas
-        seats = tuple(self._judge_party(party, store, job, spent) for party in self.parties)
-        members = [
-            get_member(store, job_id, p.address) for party in self.parties for p in party.players
-        ]
-        winners = [it for it in members if job.status is Status.WON and it.is_contender]
-        sharers = sum(seat.shares for seat in seats)
-        is_void = job.status is Status.VOID
-        first, last = made[0][0], made[-1][0]
-        return Case(
-            seats=seats,
-            outcome=self._name_outcome(winners),
-            sharers=sharers,
-            defeated=0 if is_void else job.defeated,
-            forfeits=0 if is_void else job.forfeits,
-            hidden=0 if is_void else job.hidden,
-            is_disputed=self.matches > 0,
-            blocks=last - first + 1,
-            client_gas=spent.total() - sum(seat.gas for seat in seats),
-            moves=tuple(
-                Move(block - first, get_stage(call), call.player, call.name, gas)
-                for (block, call, answer), gas in zip(made, gases, strict=True)
-                if _is_accepted(answer)
-            ),
-        )
-
-    def _name_outcome(self, winners: Sequence[Member]) -> str:
-        if not winners:
-            return "void"
-        return "right" if winners[0].key == self.answer else "wrong"
-
-    def _judge_party(
-        self, party: _Party, store: Store, job: Job, spent: Mapping[Address, int]
-    ) -> Seat:
-        """Return what a party's accounts have come to together."""
-        members = [get_member(store, self.recorder.job_id, p.address) for p in party.players]
-        joined = [member for member in members if member.standing is not Standing.NONE]
-        kept = [member for member in joined if member.keeps_bond(job.status)]
-        is_paid = job.status is Status.WON and not job.is_client_owed
-        shown = {Standing.NONE, Standing.COMMITTED}
-        return Seat(
-            conduct=party.conduct,
-            accounts=len(members),
-            lost=len(joined) - len(kept),
-            prizes=0 if job.status is Status.VOID else sum(member.prizes for member in kept),
-            shares=sum(is_paid and member.standing is Standing.REVEALED for member in kept),
-            is_client=party.is_client,
-            is_right=members[0].standing not in shown and members[0].key == self.answer,
-            work=party.work,
-            gas=sum(spent[player.address] for player in party.players),
-            held_blocks=party.scheme.held_blocks if party.scheme else 0,
-        )
-
-
-def _is_accepted(answer: Answer) -> bool:
-    return isinstance(answer, Outcome)
-
-
-def _read_gas(answer: Answer) -> int:
-    if isinstance(answer, Outcome):
-        return answer.receipt.gas_used if answer.receipt else 0
-    return answer.gas_used if isinstance(answer, Reverted) else 0
+def _describe_program(program: Program) -> dict[str, Any]:
+    """Return the keys of a program on which its games depend; of `_RARE` those that are set."""
+    told: dict[str, Any] = msgspec.to_builtins(program)
+    usual = Program()
+    return {
+        name: value
+        for name, value in told.items()
+        if name not in _FREE and (name not in _RARE or value != getattr(usual, name))
+    }
 
 
 def _digest_code() -> str:
@@ -411,10 +295,7 @@ def _digest_code() -> str:
     root = Path(moot.sim.__file__).parents[1]
     places = [*root.glob("contracts/**/*.py"), *root.glob("offchain/**/*.py")]
     places += [*root.glob("sim/*.py"), *root.glob("sim/tricks/*.py")]
-    places += [
-        root / "sim" / "economy" / name
-        for name in ("cases.py", "courtroom.py", "gas.py", "gas_tables.json")
-    ]
+    places += [root / "sim" / "economy" / name for name in _DECIDING]
     digest = hashlib.sha256()
     for place in sorted(places):
         digest.update(place.read_bytes())

@@ -6,7 +6,13 @@ from typing import TypeVar
 
 from moot.sim.economy.facts import Job, News, Own
 from moot.sim.economy.limit import Faulted, ask, show
-from moot.sim.economy.strategies.base import PROVIDER_CONDUCTS, WATCHER_CONDUCTS, Strategy
+from moot.sim.economy.strategies.at_rate import AtRate
+from moot.sim.economy.strategies.base import (
+    HONEST,
+    PROVIDER_CONDUCTS,
+    WATCHER_CONDUCTS,
+    Strategy,
+)
 from moot.sim.economy.streams import Stream
 
 AnswerT = TypeVar("AnswerT")
@@ -47,7 +53,7 @@ class Guard(Strategy):
 
     def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Return its conduct as a provider; None for a forfeit."""
-        return self._choose(lambda: self.guarded.decide(job, own, stream), PROVIDER_CONDUCTS)
+        return self._choose(lambda: self.guarded.decide(job, own, stream), self._conducts)
 
     def look(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Return its conduct as a watcher; None for a forfeit."""
@@ -63,6 +69,12 @@ class Guard(Strategy):
             return leaves is True
 
         return self._ask(question, False)
+
+    @property
+    def _conducts(self) -> frozenset[str]:
+        """What it can do as a provider: any conduct of the table, or the one of its user's file."""
+        own = self.guarded.conduct if isinstance(self.guarded, AtRate) else HONEST
+        return PROVIDER_CONDUCTS | {own}
 
     def _choose(self, decide: Callable[[], object], conducts: frozenset[str]) -> str | None:
         def question() -> str | None:

@@ -127,6 +127,7 @@ class Market:
         arriving = arrival.waiting
         entering = entry.draw_waiting(entry_rate) if entry_rate else math.inf
         number, jobs = 0, config.jobs
+        every = 1 if config.fidelity == "played" else 1024
         while number < jobs or heap:
             coming = min(arriving, entering) if number < jobs else math.inf
             if heap and heap[0][0] <= coming:
@@ -142,7 +143,7 @@ class Market:
                 number += 1
                 arrival = next(arrivals)
                 arriving += arrival.waiting
-                if progress is not None and number % 1024 == 0:
+                if progress is not None and number % every == 0:
                     progress(number)
         self._clerk.close_block(len(heap), len(people.providers))
         return self._clerk.finish(people.everybody)
@@ -309,7 +310,7 @@ class Market:
             watcher,
             lineup,
             number,
-            self.court.judge(lineup, number),
+            self.court.judge(lineup, number, (job.bond_gwei, job.price_gwei * len(parts))),
             is_forced,
             extra_gwei,
             fund_gwei,

@@ -33,6 +33,11 @@ def is_user(name: str) -> bool:
     return ".py:" in name or name in _held
 
 
+def is_held(name: str) -> bool:
+    """Whether a name stands for an object in memory."""
+    return name in _held
+
+
 def make_plugin(
     subject: str,
     name: object,

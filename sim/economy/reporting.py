@@ -6,7 +6,7 @@ from typing import Protocol
 
 from moot.offchain.errors import MootError
 from moot.sim.economy.agents import Agent
-from moot.sim.economy.cases import Case, name_lineup
+from moot.sim.economy.cases import Case, Receipts, name_lineup
 from moot.sim.economy.config import Config
 from moot.sim.economy.deals import Bill, Deal
 from moot.sim.economy.facts import Job
@@ -177,6 +177,8 @@ class Clerk:
         )
         if case.is_disputed:
             self._write_game(deal, played)
+        if case.receipts is not None:
+            self._write_receipts(deal, case.receipts)
         return gas
 
     def _appraise(self, value_gwei: int, outcome: str) -> int:
@@ -211,6 +213,20 @@ class Clerk:
         if number < self._config.moves_of_games:
             for index, move in enumerate(case.moves):
                 self._sink.add("moves", (self._run, number, index, *astuple(move)))
+
+    def _write_receipts(self, deal: Deal, receipts: Receipts) -> None:
+        """Write down what a chain has charged and paid for a job."""
+        begin = (self._run, deal.job.number)
+        for index, call in enumerate(receipts.calls):
+            self._sink.add("calls", (*begin, index, *astuple(call)))
+        for row in receipts.accounts:
+            agent = None if row.seat is None else deal.everybody[row.seat].agent
+            if row.account == "client":
+                agent = deal.client
+            whose = (None, None) if agent is None else (agent.number, agent.strategy_name)
+            did = (row.behaviour, row.is_right, row.fate)
+            has = (row.gas, row.fees_wei, row.profit_wei)
+            self._sink.add("accounts", (*begin, row.account, *whose, *did, *has))
 
     def finish(self, everybody: Sequence[Agent]) -> Counts:
         """Write down the agents; return the counts of the run."""

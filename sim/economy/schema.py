@@ -1,6 +1,7 @@
 """The tables that a simulated market leaves: their columns, types and units.
 
-Money is in gwei (10^-9 ETH), prices of gas in wei, time in blocks. `run` is a run's number in its
+Money is in gwei (10^-9 ETH), prices of gas in wei, time in blocks; what a chain has charged and
+paid is in wei (10^-18 ETH). `run` is a run's number in its
 folder: 0 for `moot market`, and one for each repetition of each setting for `moot sweep`.
 """
 
@@ -11,6 +12,9 @@ import pyarrow as pa
 _INT, _TEXT, _BOOL, _FLOAT = pa.int64(), pa.string(), pa.bool_(), pa.float64()
 _NAME = pa.dictionary(pa.int32(), _TEXT)
 """A text of which there are few."""
+
+_WEI = pa.decimal128(38, 0)
+"""A whole number of wei; 64 bits hold no more than 9 ETH."""
 
 STAGES = ("joining", "history", "trace", "tensor", "fold", "leaf", "payout")
 """The stages of a game, in order; gas is counted to each of them."""
@@ -87,6 +91,34 @@ MOVES = _columns(
 )
 """One row for each call of the first games (`moves_of_games` says of how many)."""
 
+CALLS = _columns(
+    job=_INT,
+    call=_INT,  # number in its job
+    block=_INT,  # since the job was opened
+    stage=_NAME,  # of the dispute; `refused` for a call that the contract refused
+    player=_TEXT,  # who has made it: client, verifier, or an account of `accounts`
+    function=_NAME,  # what was called
+    gas=_INT,
+    gas_calldata=_INT,  # part of it; null for a refused call
+    gas_execution=_INT,  # likewise
+    fee_wei=_WEI,  # what was paid for it
+)
+"""One row for each call of each job that was played on a chain; none if jobs are modelled."""
+
+ACCOUNTS = _columns(
+    job=_INT,
+    account=_TEXT,  # client, verifier, or CONDUCT-i.k: account k of the i-th with this conduct
+    agent=_INT,  # whose it is; null for the verifier
+    strategy=_NAME,  # of that agent; null for the verifier
+    behaviour=_TEXT,  # what the account has run, with its settings; null if nothing
+    is_right=_BOOL,  # whether it has claimed what an honest run does; null if it has run nothing
+    fate=_NAME,  # of its bond: won, slashed, refunded; null if it had none
+    gas=_INT,  # of its calls, refused ones included
+    fees_wei=_WEI,  # what it paid for that
+    profit_wei=_WEI,  # change of its balance on the chain, fees paid
+)
+"""One row for each account of each job that was played on a chain; none if jobs are modelled."""
+
 AGENTS = _columns(
     agent=_INT,
     name=_TEXT,
@@ -136,6 +168,8 @@ TABLES: Mapping[str, pa.Schema] = {
     "games": GAMES,
     "parties": PARTIES,
     "moves": MOVES,
+    "calls": CALLS,
+    "accounts": ACCOUNTS,
     "agents": AGENTS,
     "ledger": LEDGER,
     "events": EVENTS,

@@ -28,6 +28,18 @@ def open_generator(seed: int, purpose: str, number: int = 0) -> np.random.Genera
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
 
 
+def open_conduct_stream(conduct: str, place: int, number: int) -> np.random.Generator:
+    """Return the generator of what a conduct draws in a case, whatever the seed of the run.
+
+    Args:
+        conduct: its name.
+        place: how many in the case have the same conduct and come before it.
+        number: of the case.
+    """
+    words = [zlib.crc32(conduct.encode()), place, number]
+    return np.random.default_rng(np.random.SeedSequence(words))
+
+
 class Stream:
     """A stream of random numbers, drawn ahead in chunks.
 

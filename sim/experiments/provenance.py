@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.contracts.compiler import EVM_VERSION
-from moot.sim.economy.config import Config, show_config
+from moot.sim.economy.config import IN_PROCESS, Config, show_config
 from moot.sim.experiments.plan import Plan
 
 _ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     """
     files = sorted({name for _, config in plan.settings for name in _find_files(config)})
     return {
-        "config": show_config(plan.base),
+        "config": _hide_node(show_config(plan.base)),
         "keys": {one.key: list(one.values) for one in plan.varied},
         "reps": plan.reps,
         "versions": describe_versions(),
@@ -58,8 +58,17 @@ def format_provenance(plan: Plan) -> str:
     return json.dumps(describe_plan(plan), indent=2) + "\n"
 
 
+def _hide_node(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration without the address of a node, of which a key may be part."""
+    chain = config["chain"]
+    url = chain["url"] if chain["url"] == IN_PROCESS else "a node"
+    return config | {"chain": chain | {"url": url}}
+
+
 def _find_files(config: Config) -> Iterator[str]:
-    """Yield the user's files that a configuration names, as `path/to/file.py:Class`."""
+    """Yield the user's files that a configuration names: `path/to/file.py:Class`, and its data."""
+    if config.program.data and Path(config.program.data).is_file():
+        yield config.program.data
     for text in _list_texts(show_config(config)):
         path, colon, _ = text.rpartition(":")
         if colon and path.endswith(".py") and Path(path).is_file():

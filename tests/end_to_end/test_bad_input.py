@@ -55,7 +55,7 @@ def moot_process(*words: str, limit: Callable[[], None] | None = None) -> Done:
         (("dispute", "--jsonn"), "did you mean '--json'?"),
         (("dispute", "--seed", "abc"), "'abc' is not a valid integer."),
         (("market", "--mix", "honset=6"), "did you mean 'honest'"),
-        (("market", "--mix", f"honest={10**26 - 1}"), "at most 1,000 providers"),
+        (("market", "--mix", f"honest={10**26 - 1}"), "have fewer"),
         (("program", "show", "lama"), "did you mean 'llama'"),
         (("program", "show", "/missing.py:build"), "there is no file /missing.py"),
         (("bench", "ops", "--only", "matmol"), "did you mean 'matmul'"),

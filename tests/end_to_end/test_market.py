@@ -1,4 +1,4 @@
-"""`moot market` on a real chain: the money, the gas table, the files and the refusals."""
+"""`moot market`, played on a real chain: the money, the gas table, the files and the refusals."""
 
 import csv
 import json
@@ -17,6 +17,8 @@ from tests.end_to_end.command import moot
 JOBS = 4
 MIX = "honest=2,lazy=1,wrong-output=1,false-flag=1"
 LENGTH = ("--steps", "4", "--checkpoint-every", "2")
+TIMES = {"seconds", "peak_mib"}
+"""What is told of a run that is not the same the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Ran:
 
     def table(self, name: str) -> list[dict[str, str]]:
         """The rows of a table that it left."""
-        return list(csv.DictReader(self.files[name].decode().splitlines()))
+        return list(csv.DictReader(self.files[f"{name}.csv"].decode().splitlines()))
 
 
 def run(*arguments: str, output: Path | None = None) -> Ran:
@@ -47,60 +49,57 @@ def run(*arguments: str, output: Path | None = None) -> Ran:
     return Ran(done.status, done.stdout, done.stderr, left)
 
 
-def run_market(seed: int, output: Path) -> Ran:
+def run_market(seed: int, output: Path, jobs: int = JOBS) -> Ran:
     """Run the market of these tests."""
-    arguments = ("--jobs", str(JOBS), "--mix", MIX, "--seed", str(seed), *LENGTH)
+    arguments = ("--jobs", str(jobs), "--mix", MIX, "--seed", str(seed), *LENGTH)
     return run(*arguments, "--json", output=output)
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """One market, run once."""
-    return run_market(1, tmp_path_factory.mktemp("market") / "new" / "tables")
+    return run_market(8, tmp_path_factory.mktemp("market") / "new" / "tables")
 
 
 def test_it_prints_one_object_and_nothing_else(ran: Ran) -> None:
     """Where stderr is not a terminal there is no bar on it, and stdout is one JSON object."""
     assert (ran.status, ran.stderr) == (0, "")
-    parts = {"strategies", "gas", "jobs", "totals", "conservation", "compared_with_torch"}
-    assert set(ran.told) == parts
-    assert len(ran.told["jobs"]) == JOBS
+    assert {"run", "strategies", "accounts", "calls", "compared_with_torch"} <= set(ran.told)
+    assert ran.told["run"]["jobs"] == ran.told["jobs"] == JOBS
+    assert ran.told["invariant_violations"] == ran.told["wrong_verdicts"] == 0
 
 
 def test_the_honest_win_what_the_dishonest_lose(ran: Ran) -> None:
-    """No honest provider is slashed, all of them gain after fees, and lying to them never pays."""
-    honest = next(row for row in ran.told["strategies"] if row["strategy"] == "honest")
-    assert honest["jobs"] == honest["won"] == honest["right"] > 0
-    for job in ran.told["jobs"]:
-        is_watched = any(entry["strategy"] == "honest" for entry in job["entries"])
-        for entry in job["entries"]:
-            if entry["strategy"] == "honest":
-                assert entry["profit_wei"] > 0
-            elif is_watched and not entry["is_right"]:
-                assert entry["fate"] == "slashed"
-                assert entry["profit_wei"] < 0
-    assert ran.told["totals"]["disputed"] > 0
+    """No honest account is slashed, all of them gain after fees, and lying to them never pays."""
+    rows = ran.table("accounts")
+    honest = [row for row in rows if row["strategy"] == "honest"]
+    assert honest
+    assert all(row["fate"] == "won" and int(row["profit_wei"]) > 0 for row in honest)
+    watched = {row["job"] for row in honest}
+    lies = [row for row in rows if row["is_right"] == "false" and row["job"] in watched]
+    assert lies
+    assert all(row["fate"] == "slashed" and int(row["profit_wei"]) < 0 for row in lies)
 
 
 def test_value_is_conserved_with_fees(ran: Ran) -> None:
-    """What left the accounts was burned or paid for gas, to the wei."""
-    flows = ran.told["conservation"]
-    assert flows["sum_wei"] == 0
-    assert flows["contract_wei"] == 0
-    assert flows["fees_wei"] > 0
-    assert flows["burned_wei"] > 0
-    assert flows["accounts_wei"] == -flows["burned_wei"] - flows["fees_wei"]
+    """What left the accounts was burned or paid for gas, job by job, to the wei."""
+    burned = {row["job"]: int(row["burned_gwei"]) * 10**9 for row in ran.table("jobs")}
+    for job, burned_wei in burned.items():
+        accounts = [row for row in ran.table("accounts") if row["job"] == job]
+        fees_wei = sum(int(row["fees_wei"]) for row in accounts)
+        assert fees_wei > 0
+        assert sum(int(row["profit_wei"]) for row in accounts) == -burned_wei - fees_wei
+        calls = [row for row in ran.table("calls") if row["job"] == job]
+        assert sum(int(row["fee_wei"]) for row in calls) == fees_wei
+    assert sum(burned.values()) > 0
 
 
-def test_the_gas_table_holds_every_transaction(ran: Ran) -> None:
-    """The rows sum to the jobs, stage by stage, and calldata and execution make up the gas."""
-    told, rows = ran.told, ran.told["gas"]
-    assert sum(row["moves"] for row in rows) == told["totals"]["transactions"]
-    assert sum(row["gas"]["total"] for row in rows) == told["totals"]["gas"]
-    assert sum(job["gas"] for job in told["jobs"]) == told["totals"]["gas"]
-    for stage in told["jobs"][0]["gas_by_stage"]:
-        by_row = sum(row["gas"]["total"] for row in rows if row["stage"] == stage)
-        assert by_row == sum(job["gas_by_stage"][stage] for job in told["jobs"])
+def test_the_gas_table_holds_every_call(ran: Ran) -> None:
+    """The rows sum to the jobs, and calldata and execution make up the gas."""
+    rows, calls, jobs = ran.told["calls"], ran.table("calls"), ran.table("jobs")
+    assert sum(row["moves"] for row in rows) == len(calls)
+    assert sum(row["gas"]["total"] for row in rows) == sum(int(row["gas"]) for row in calls)
+    assert sum(int(job["gas"]) for job in jobs) == sum(int(row["gas"]) for row in calls)
     for row in rows:
         parts = row["calldata"]["total"] + row["execution"]["total"]
         assert TRANSACTION_GAS * row["moves"] + parts == row["gas"]["total"]
@@ -108,58 +107,87 @@ def test_the_gas_table_holds_every_transaction(ran: Ran) -> None:
 
 
 def test_the_files_say_what_was_printed(ran: Ran) -> None:
-    """The CSV tables hold the numbers of the JSON object, and no file is left half written."""
-    assert set(ran.files) == {"strategies.csv", "gas.csv", "jobs.csv"}
-    strategies = [{key: str(cell) for key, cell in row.items()} for row in ran.told["strategies"]]
-    assert ran.table("strategies.csv") == strategies
-    for line, row in zip(ran.table("gas.csv"), ran.told["gas"], strict=True):
-        assert (line["stage"], line["call"], line["moves"]) == (
-            row["stage"],
-            row["call"],
-            str(row["moves"]),
-        )
-        assert line["gas_median"] == str(row["gas"]["median"])
-        assert line["calldata_maximum"] == str(row["calldata"]["maximum"])
-    for line, job in zip(ran.table("jobs.csv"), ran.told["jobs"], strict=True):
-        assert line["providers"].split() == [entry["provider"] for entry in job["entries"]]
-        assert line["gas"] == str(job["gas"])
-        assert line["fees_wei"] == str(job["flows"]["fees_wei"])
+    """What is told of accounts, strategy by strategy, is the sum of the table's rows."""
+    assert {"accounts.csv", "calls.csv", "jobs.csv", "agents.csv"} <= set(ran.files)
+    told = {row["strategy"]: row for row in ran.told["accounts"]}
+    assert set(told) == {"honest", "lazy", "wrong-output", "false-flag", "client", "verifier"}
+    for name, row in told.items():
+        own = [it for it in ran.table("accounts") if name in (it["strategy"], it["account"])]
+        assert row["jobs"] == len(own)
+        assert row["profit_wei"] == sum(int(it["profit_wei"]) for it in own)
+        assert row["won"] == sum(it["fate"] == "won" for it in own)
 
 
 def test_the_same_command_gives_the_same_bytes(ran: Ran, tmp_path: Path) -> None:
-    """All that is printed and written is a function of the options; the seed is one of them."""
-    assert run_market(1, tmp_path / "again") == ran
-    other = run_market(2, tmp_path / "other")
+    """All that is written is a function of the options; the seed is one of them."""
+    again, other = run_market(8, tmp_path / "again"), run_market(9, tmp_path / "other", jobs=1)
+    assert again.files == ran.files
+    assert {k: v for k, v in again.told.items() if k not in TIMES} == {
+        k: v for k, v in ran.told.items() if k not in TIMES
+    }
     assert other.status == 0
-    for name in ran.files:
+    for name in ("accounts.csv", "calls.csv", "jobs.csv"):
         assert other.files[name] != ran.files[name]
 
 
-def test_people_get_two_tables() -> None:
+def test_people_get_tables() -> None:
     """Without --json there are tables by strategy and by stage and call, and nothing is cut off."""
     ran = run("--jobs", "1", "--mix", "honest=1,lazy=1", *LENGTH)
     assert (ran.status, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
-    assert any(line.startswith("honest ") for line in lines)
-    assert any(line.startswith("lazy ") for line in lines)
+    assert sum(line.startswith("lazy ") for line in lines) == 1
+    assert any(line.split()[:2] == ["provider", "honest"] for line in lines)
     assert any(line.split()[:2] == ["history", "descend"] for line in lines)
     assert "…" not in ran.stdout
-    assert ran.stdout.rstrip().endswith("all accounts add up")
+    assert ran.stdout.rstrip().endswith("every account has what the rules pay, to the wei")
+
+
+def test_options_change_any_configuration(tmp_path: Path) -> None:
+    """Options are keys of whichever CONFIG is named, and what is not given stays as it says."""
+    words = ("weak-audit", "--jobs", "60", "--mix", "honest=2,sybil=1", "--seed", "5")
+    words += ("--set", "program.steps=9", "--steps", "6", "--set", "bond.eth=2.0")
+    ran = run(*words, "--json", output=tmp_path / "out")
+    assert ran.status == 0
+    config = json.loads(ran.files["run.json"])["config"]
+    assert (config["jobs"], config["seed"], config["bond"]["eth"]) == (60, 5, 2.0)
+    assert (config["program"]["steps"], config["program"]["checkpoint_every"]) == (6, 3)
+    assert config["program"]["name"] == "mlp"
+    assert config["fidelity"] == "modelled"
+    assert [(it["strategy"], it["count"]) for it in config["providers"]] == [
+        ("honest", 2),
+        ("sybil", 1),
+    ]
+    assert config["audit"] == {"name": "constant", "rate": 0.01}
+    assert ran.files["accounts.csv"].count(b"\n") == 1, "nothing was played"
+
+
+def test_a_node_is_not_named_in_results(tmp_path: Path) -> None:
+    """A node that does not answer is one line, and its address, which may hold a key, stays out."""
+    url = "http://127.0.0.1:9/secret"
+    ran = run("--jobs", "1", *LENGTH, "--chain", url, output=tmp_path / "out")
+    assert (ran.status, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("moot: the run failed: ")
+    assert ran.stderr.count("\n") == 1
+    told = json.loads(ran.files["run.json"])
+    assert told["config"]["chain"]["url"] == "a node"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--mix", "honset=2"], "unknown strategy 'honset'; did you mean 'honest'?"),
-        (["--providers", "7"], "has 6 providers, not 7; change a count or --providers"),
-        (["--mix", "honest=1"], "a market has at least 2 providers, not 1"),
+        (["--mix", "honset=2"], "unknown strategy of providers 'honset'; did you mean 'honest'?"),
+        (["--mix", MIX, "--providers", "7"], "has 5 providers, not 7"),
+        (["--providers", "7"], "give a --mix"),
+        (["--mix", "honest=1"], "each job goes to 2 providers, and there are 1"),
         (["--jobs", "0"], "--jobs 0 is not a positive number"),
         (["--seed", "-1"], "-1 is not in the range 0<=x<="),
         (["--steps", "0"], "--steps 0 is not a positive number"),
-        (["--mix", "honest=40"], "32 accounts; 40 providers, a client and a verifier need 42"),
         (["--jobs", "many"], "'many' is not a valid integer"),
         (["--job", "3"], "unknown option '--job'; did you mean '--jobs'?"),
         (["--program", "mpl"], "did you mean 'mlp'?"),
+        (["--arithmetic", "logged"], "choose ordered or exact"),
+        (["--set", "program.inference=true"], "inference is one step; set program.steps = 1"),
+        (["--set", "bond.eth=1,2"], "`moot sweep` runs them all"),
     ],
 )
 def test_what_makes_no_sense_is_refused_on_one_line(arguments: list[str], message: str) -> None:
@@ -169,6 +197,13 @@ def test_what_makes_no_sense_is_refused_on_one_line(arguments: list[str], messag
     assert message in ran.stderr
     assert ran.stderr.startswith("moot: ")
     assert ran.stderr.count("\n") == 1
+
+
+def test_a_bond_that_the_contract_refuses_is_said() -> None:
+    """A market may be simulated with any bond, and played with those that the contract takes."""
+    ran = run("--jobs", "1", *LENGTH, "--set", "bond.eth=0.05")
+    assert ran.status == 1
+    assert "the contract takes bonds of 0.2 ETH and more" in ran.stderr
 
 
 def test_the_help_names_every_trick() -> None:
@@ -188,9 +223,9 @@ def test_a_refused_command_leaves_no_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [CHEATS, TRICKS], ids=["cheats", "tricks"])
 def test_every_strategy_can_be_in_a_market(names: Iterable[str], tmp_path: Path) -> None:
     """With all cheats, or all tricks, no honest provider is slashed, and the money adds up."""
-    mix = ",".join(["honest=4", *(f"{name}=1" for name in names)])
-    ran = run("--jobs", "30", "--mix", mix, *LENGTH, "--json", output=tmp_path)
-    honest = next(row for row in ran.told["strategies"] if row["strategy"] == "honest")
+    mix = ",".join(["honest=8", *(f"{name}=1" for name in names)])
+    ran = run("--jobs", "40", "--mix", mix, *LENGTH, "--json", output=tmp_path / "out")
+    assert ran.status == 0
+    honest = next(row for row in ran.told["accounts"] if row["strategy"] == "honest")
     assert honest["jobs"] == honest["won"] == honest["right"] > 0
-    assert ran.told["conservation"]["sum_wei"] == 0
-    assert all(row["jobs"] > 0 for row in ran.told["strategies"])
+    assert len(ran.told["accounts"]) > len(list(names))

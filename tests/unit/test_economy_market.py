@@ -14,6 +14,7 @@ import pytest
 from moot.sim.economy import deals
 from moot.sim.economy.cases import Case, Lineup, Seat
 from moot.sim.economy.config import Chain
+from moot.sim.economy.court import Money
 from moot.sim.economy.deals import Deal
 from moot.sim.economy.ledger import BrokenLedgerError, Ledger
 from moot.sim.economy.population import Population
@@ -272,9 +273,9 @@ def test_a_broken_ledger_ends_the_run(monkeypatch: pytest.MonkeyPatch, spoil: An
 class TwoOpeners(DrawnCourt):
     """A court that breaks the law: it pays the reward back twice."""
 
-    def judge(self, lineup: Lineup, number: int) -> Case:
+    def judge(self, lineup: Lineup, number: int, money: Money | None = None) -> Case:
         """Return a case in which the job was opened by two."""
-        case = super().judge(lineup, number)
+        case = super().judge(lineup, number, money)
         if len(lineup) < 2:
             return case
         return Case(

@@ -160,7 +160,7 @@ def test_modules_of_the_root_have_layers() -> None:
 
 def test_a_higher_import_would_be_seen() -> None:
     """The order of the layers is strict where it matters."""
-    assert layer_of("moot.sim.market") > layer_of("moot.offchain.disputes.game")
+    assert layer_of("moot.sim.economy.market") > layer_of("moot.offchain.disputes.game")
     assert layer_of("moot.contracts.model.leaf") > layer_of("moot.offchain.arithmetic.evaluate")
     assert layer_of("moot.offchain.chain.gas") > layer_of("moot.contracts.model.types")
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from moot.offchain.providers.behaviour import Behaviour
 from moot.sim import scratch
+from moot.sim.economy.casting import Cast
 from moot.sim.scratch import has_room, open_scratch
-from tests.sim_helpers import make_task, play_model_market
+from tests.sim_helpers import make_task
 
 
 @pytest.fixture
@@ -45,9 +47,17 @@ def test_without_room_in_memory_they_are_on_disk(
     assert list(disk.iterdir()) == []
 
 
-def test_a_market_leaves_no_stores(places: tuple[Path, Path]) -> None:
-    """Nothing of any job is left when the market is over."""
-    play_model_market("honest=2", 2, 0)
+def test_a_case_that_is_forgotten_leaves_no_stores(places: tuple[Path, Path]) -> None:
+    """Nothing of a case is left when nobody hears it again, and nothing of any when all is over."""
+    cast = Cast(make_task())
+    for number in range(2):
+        cast.run(Behaviour(), number)
+    (folder,) = places[0].iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["0", "1"]
+    cast.forget(0)
+    assert [path.name for path in folder.iterdir()] == ["1"]
+    cast.run(Behaviour(), 0)
+    cast.close()
     assert [list(place.iterdir()) for place in places] == [[], []]
 
 

@@ -1,18 +1,17 @@
 """Tricks: none takes anything from an honest provider, and none pays where one is watching."""
 
-from collections import Counter
 from functools import cache
 
 import pytest
 
-from moot.sim import market as module
-from moot.sim.results import Books, Fate, JobResult, Outcome, judge_job
+from moot.offchain.disputes.referee import Outcome
+from moot.sim.economy.casting import STAKES
+from moot.sim.economy.receipts import SLASHED, WON
 from moot.sim.strategies import TRICKS
+from tests.courtroom_helpers import Heard, hear
 from tests.quick import every, only
-from tests.sim_helpers import open_model_market, play_model_market
 
-JOBS, SEED = 8, 2
-REWARD_WEI = module.STAKES.reward_wei
+REWARD_WEI = STAKES.reward_wei
 WORKERS = {"split", "self-play", "grabber"}
 """Those that have accounts behind the true claim, and get these accounts' shares."""
 DIFFERENT = {
@@ -22,25 +21,18 @@ DIFFERENT = {
 """Calls that are refused to some tricks; none is to the others."""
 
 
-def get_profit(result: JobResult, strategy: str) -> int:
-    """Return what all accounts of a strategy have gained in a job, in wei."""
-    return sum(entry.profit_wei for entry in result.entries if entry.strategy == strategy)
-
-
 @cache
-def get_twins() -> list[JobResult]:
-    """Return the jobs of a market in which everybody is honest."""
-    return play_model_market("honest=3", JOBS, SEED)
+def list_watched(trick: str, other: str = "") -> list[Heard]:
+    """Return cases in which a trick is played and somebody is honest, in various places."""
+    lineups = [(trick, "honest"), ("honest", trick), ("honest", trick, "honest")]
+    if other:
+        lineups = [(other, *lineup) for lineup in lineups[:2]]
+    return [hear(*lineup, number=number) for number, lineup in enumerate(lineups)]
 
 
-@cache
-def list_watched(mix: str, trick: str) -> list[JobResult]:
-    """Return the jobs of a market in which the trick is played and somebody is honest."""
-    return [
-        result
-        for result in play_model_market(mix, JOBS, SEED)
-        if {"honest", trick} <= {entry.strategy for entry in result.entries}
-    ]
+def get_profit(heard: Heard, conduct: str) -> int:
+    """Return what all accounts of a conduct have gained in a case, in wei."""
+    return sum(row.profit_wei for row in heard.list_accounts(conduct))
 
 
 @pytest.mark.parametrize("trick", every(4, sorted(set(TRICKS) - {"split"})))
@@ -49,78 +41,61 @@ def test_honest_payouts_are_not_reduced(trick: str) -> None:
 
     It shares the reward with nobody but who has worked.
     """
-    twins = get_twins()
-    attacked = list_watched(f"honest=2,{trick}=1", trick)
-    assert len(attacked) >= JOBS // 2
-    for result in attacked:
-        twin = {entry.provider: entry.profit_wei for entry in twins[result.number].entries}
-        honest = [entry for entry in result.entries if entry.strategy == "honest"]
+    for heard in list_watched(trick):
+        honest = heard.list_accounts("honest")
+        twin_wei = REWARD_WEI // len(heard.hearing.parties)
         share_wei = REWARD_WEI // (len(honest) + (trick in WORKERS))
-        assert result.outcome is Outcome.RIGHT
-        assert all(entry.fate is Fate.WON for entry in honest)
-        assert all(entry.profit_wei >= max(twin[entry.provider], share_wei) for entry in honest)
+        assert heard.case.outcome == "right"
+        assert all(row.fate == WON for row in honest)
+        assert all(row.profit_wei >= max(twin_wei, share_wei) for row in honest)
 
 
-@pytest.mark.parametrize("others", only([""], ["", ",lazy=1"]))
-@pytest.mark.parametrize("trick", TRICKS)
-def test_no_trick_pays(trick: str, others: str) -> None:
+@pytest.mark.parametrize("other", only([""], ["", "lazy"]))
+@pytest.mark.parametrize("trick", every(2, TRICKS))
+def test_no_trick_pays(trick: str, other: str) -> None:
     """Who tries one earns no more than its accounts would by working, and if it lies, it loses."""
-    attacked = list_watched(f"honest=2{others},{trick}=1", trick)
-    assert attacked
-    for result in attacked:
-        own = [entry for entry in result.entries if entry.strategy == trick]
-        lies = [entry for entry in own if entry.fate is Fate.SLASHED]
-        profit_wei = get_profit(result, trick)
-        if lies:
+    for heard in list_watched(trick, other):
+        own, accounts = heard.list_accounts(trick), heard.receipts.accounts
+        profit_wei = get_profit(heard, trick)
+        if any(row.fate == SLASHED for row in own):
             assert profit_wei < 0
             continue
-        sharers = sum(entry.fate is Fate.WON and entry.is_right for entry in result.entries)
+        sharers = sum(row.fate == WON and bool(row.is_right) for row in accounts)
         work_wei = len(own) * (REWARD_WEI // sharers)
-        prizes_wei = len(result.matches) * module.STAKES.bond_wei // 2
+        prizes_wei = len(heard.hearing.game.ended) * STAKES.bond_wei // 2
         assert profit_wei <= work_wei + prizes_wei
-        assert trick in WORKERS or any(entry.is_right for entry in own)
+        assert trick in WORKERS or any(row.is_right for row in own)
 
 
 def test_shares_go_by_accounts() -> None:
     """Who works once and joins three times has three shares, but of one reward: that is allowed."""
-    for result in list_watched("honest=2,split=1", "split"):
-        honest = [entry for entry in result.entries if entry.strategy == "honest"]
+    for heard in list_watched("split"):
+        honest = heard.list_accounts("honest")
         share_wei = REWARD_WEI // (3 + len(honest))
-        assert all(entry.profit_wei == share_wei for entry in honest)
-        assert get_profit(result, "split") == 3 * share_wei
+        assert all(row.profit_wei == share_wei for row in honest)
+        assert get_profit(heard, "split") == 3 * share_wei
 
 
 @pytest.mark.parametrize("trick", every(4, [name for name, it in TRICKS.items() if it.scheme]))
-def test_tricks_are_really_tried(trick: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tricks_are_really_tried(trick: str) -> None:
     """Schemes make calls of their own, and are refused what they should be, and nothing else."""
-    made: Counter[str] = Counter()
-    refused: set[str] = set()
-
-    def note(number: int, books: Books) -> JobResult:
-        own = {seat.name for p in books.parties if p.strategy == trick for seat in p.seats}
-        made.update(played.call for played in books.played if played.player in own)
-        refused.update(refusal.call for refusal in books.refusals)
-        return judge_job(number, books)
-
-    monkeypatch.setattr(module, "judge_job", note)
-    play_model_market(f"honest=2,lazy=1,{trick}=1", JOBS, SEED)
-    assert made["commit"] + made["join"] >= JOBS // 2
+    made, refused = set[str](), set[str]()
+    for heard in [*list_watched(trick), *list_watched(trick, "lazy")]:
+        own = {row.account for row in heard.list_accounts(trick)}
+        for _, call, answer in heard.hearing.recorder.made:
+            if not isinstance(answer, Outcome):
+                refused.add(call.name)
+            elif call.player in own:
+                made.add(call.name)
+    assert made & {"commit", "join"}
     assert refused >= DIFFERENT.get(trick, set())
     assert trick in DIFFERENT or not refused
-    joins = {"late-lie", "copy", "revenant"}
-    assert (made["join"] > 0) == (trick in joins)
-    assert (made["reveal"] == 0) == (trick in {"hidden", "late-lie", "copy", "front-runner"})
-
-
-def measure_blocks(trick: str) -> int:
-    """Return how many blocks a market with a trick takes."""
-    market = open_model_market(f"honest=2,{trick}=1", JOBS, SEED)
-    assert list(market.play())
-    return market.venue.referee.block_number()
+    assert ("join" in made) == (trick in {"late-lie", "copy", "revenant"})
+    assert ("reveal" not in made) == (trick in {"hidden", "late-lie", "copy", "front-runner"})
 
 
 def test_some_tricks_take_time() -> None:
     """Moving late, censoring, coming late and coming back make jobs longer, as is intended."""
-    usual = measure_blocks("hidden")
+    usual = hear("hidden", "honest").case.blocks
     for trick in ("last-block", "censor", "late-lie", "revenant"):
-        assert measure_blocks(trick) > usual
+        assert hear(trick, "honest").case.blocks > usual

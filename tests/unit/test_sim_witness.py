@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from moot.contracts.deployment import deploy_referee
@@ -16,16 +15,15 @@ from moot.offchain.disputes.chain_referee import ChainReferee
 from moot.offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
 from moot.offchain.disputes.terms import make_terms
 from moot.offchain.errors import Reverted
-from moot.offchain.providers.behaviour import Behaviour
-from moot.sim import market as module
-from moot.sim.agents import View, Work
-from moot.sim.market import Market
-from moot.sim.results import Fate
+from moot.sim.economy.receipts import WON, read_cost
+from moot.sim.strategies import STRATEGIES, Conduct
 from moot.sim.swarm import Swarm, draw_lies
 from moot.sim.witness import Witness
-from tests.sim_helpers import make_task, open_model_market, transact_each
+from tests.courtroom_helpers import hear, list_addresses
+from tests.sim_helpers import make_task, open_referee, transact_each
 
-SEED = 3
+LINEUP, NUMBER = ("lazy", "honest"), 3
+LABEL = r"case 3 of lazy\+honest"
 
 
 class Unlawful:
@@ -55,22 +53,15 @@ class Unlawful:
         return transact_each(self, calls)  # type: ignore[arg-type] # by __getattr__
 
 
-def open_market() -> Market:
-    """Return a market with a dispute in its first jobs."""
-    return open_model_market("honest=1,lazy=1", 2, SEED)
-
-
 def test_a_false_announcement_is_seen() -> None:
-    """An event that the model does not announce stops the market, and the seed is named."""
+    """An event that the model does not announce stops the game, and the case is named."""
 
     def forget(name: str, events: tuple[Event, ...]) -> tuple[Event, ...]:
         return () if name == "settle" else events
 
-    market = open_market()
-    unlawful = Unlawful(market.venue.referee, forget)  # type: ignore[arg-type] # it is a model
-    venue = replace(market.venue, referee=unlawful)  # type: ignore[arg-type] # by __getattr__
-    with pytest.raises(BrokenInvariantError, match=f"seed {SEED}: settle .*announced_is_true"):
-        list(replace(market, venue=venue).play())
+    unlawful: Any = Unlawful(open_referee(list_addresses(LINEUP)), forget)
+    with pytest.raises(BrokenInvariantError, match=f"{LABEL}: settle .*announced_is_true"):
+        hear(*LINEUP, number=NUMBER, referee=unlawful)
 
 
 def test_a_call_that_should_be_refused_is_seen() -> None:
@@ -84,7 +75,7 @@ def test_a_call_that_should_be_refused_is_seen() -> None:
 
 
 def test_a_broken_invariant_is_named_with_its_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the law itself is broken, the market says in which call, and which sentence is false."""
+    """If the law itself is broken, it is said in which call, and which sentence is false."""
     defeat = ledger._defeat
 
     def keep_prize(*args: Any) -> None:
@@ -93,9 +84,9 @@ def test_a_broken_invariant_is_named_with_its_sentence(monkeypatch: pytest.Monke
         store.put(store.jobs, job_id, replace(store.jobs[job_id], forfeits=7))
 
     monkeypatch.setattr(ledger, "_defeat", keep_prize)
-    message = f"seed {SEED}: .*prizes_are_conserved: Every lost bond is one prize"
+    message = f"{LABEL}: .*prizes_are_conserved: Every lost bond is one prize"
     with pytest.raises(BrokenInvariantError, match=message):
-        list(open_market().play())
+        hear(*LINEUP, number=NUMBER)
 
 
 def test_a_swarm_is_witnessed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,29 +98,17 @@ def test_a_swarm_is_witnessed(monkeypatch: pytest.MonkeyPatch) -> None:
         swarm.play()
 
 
-def test_every_call_of_a_market_is_witnessed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_of_a_case_is_witnessed() -> None:
     """As many steps are checked as calls are accepted, and who is honest is known in each job."""
-    witnesses = []
-
-    class Noted(Witness):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            witnesses.append(self)
-
-    monkeypatch.setattr(module, "Witness", Noted)
-    market = open_market()
-    list(market.play())
-    (witness,) = witnesses
-    model = market.venue.referee
-    assert isinstance(model, ModelReferee)
-    for job_id in range(market.jobs):
-        assert witness.logs[job_id] == list(model.events(job_id))
-        assert len(witness.watcher.honest[job_id]) == 1
+    referee = open_referee(list_addresses(LINEUP))
+    witness = hear(*LINEUP, number=NUMBER, referee=referee).witness
+    assert witness.logs[0] == list(referee.events(0))
+    assert len(witness.watcher.honest[0]) == 1
     names = ("jobs", "members", "claims", "matches", "balance_wei", "burned_wei")
-    assert all(getattr(witness.store, name) == getattr(model.store, name) for name in names)
+    assert all(getattr(witness.store, name) == getattr(referee.store, name) for name in names)
 
 
-def test_what_refused_calls_cost_is_noted() -> None:
+def test_what_refused_calls_cost_is_read() -> None:
     """Also of calls that are sent at once, each with its gas, and with the fee that it paid."""
     chain = Chain(tester.Tester(3), None)
     contract = deploy_referee(chain, chain.accounts[0])
@@ -138,40 +117,21 @@ def test_what_refused_calls_cost_is_noted() -> None:
     opening = Call("open_job", client, (make_terms(make_task()),), 10**17)
     early = [Call("settle", account, (0, ZERO)) for account in (first, second)]
     before_wei = {account: witness.balance(account) for account in (first, second)}
-    answers = witness.transact_all([opening, *early])
-    assert isinstance(answers[0], Outcome)
+    opened, *refused = witness.transact_all([opening, *early])
+    assert isinstance(opened, Outcome)
     with pytest.raises(Reverted):
-        witness.transact("settle", 0, ZERO, sender=second)
-    assert [refusal.sender for refusal in witness.refusals] == [first, second, second]
-    for account, wei in before_wei.items():
-        own = [refusal for refusal in witness.refusals if refusal.sender == account]
-        assert all(refusal.call == "settle" and refusal.gas > 21_000 for refusal in own)
-        assert sum(refusal.fee_wei for refusal in own) == wei - witness.balance(account)
-
-
-class Patron:
-    """An honest provider that opens the job itself."""
-
-    name, strategy, accounts = "shill-1", "shill", 1
-
-    def act(self, view: View, rng: np.random.Generator) -> Work:
-        """Work, and pay for it."""
-        del view, rng
-        return Work((Behaviour(),), is_client=True)
+        witness.transact("settle", 0, ZERO, sender=client)
+    for account, answer in zip((first, second), refused, strict=True):
+        gas, fee_wei = read_cost(answer)
+        assert gas > 21_000
+        assert fee_wei == before_wei[account] - witness.balance(account)
 
 
 def test_those_who_act_together_are_refused_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also a client that is a provider, too, collects once."""
-    witnesses: list[Witness] = []
-
-    class Noted(Witness):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            witnesses.append(self)
-
-    monkeypatch.setattr(module, "Witness", Noted)
-    market = open_model_market("honest=1,shill=1", 1, SEED)
-    market = replace(market, agents=[market.agents[0], Patron()])
-    (result,) = market.play()
-    assert all(entry.fate is Fate.WON for entry in result.entries)
-    assert witnesses[0].refusals == []
+    """Also a client that is an honest provider, too, collects once."""
+    patron = Conduct("works, and pays for it", ("honest",), is_client=True)
+    monkeypatch.setitem(STRATEGIES, "patron", patron)  # type: ignore[arg-type] # it is a dict
+    heard = hear("honest", "patron")
+    assert all(row.fate == WON for row in heard.receipts.accounts if row.seat is not None)
+    answers = [answer for _, _, answer in heard.hearing.recorder.made]
+    assert all(isinstance(answer, Outcome) for answer in answers)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from moot.offchain.errors import UsageError
 from moot.sim.economy.facts import Job, News, Own
 from moot.sim.economy.streams import Stream
-from moot.sim.strategies import STRATEGIES
+from moot.sim.strategies import STRATEGIES, is_conduct
 
 HONEST = "honest"
 """The conduct of whoever does what is agreed."""
@@ -31,7 +31,7 @@ WATCHER_CONDUCTS = frozenset(
 
 def check_conduct(conduct: str) -> None:
     """Refuse what is no conduct of a provider."""
-    if conduct not in PROVIDER_CONDUCTS:
+    if not is_conduct(conduct):
         raise UsageError.unknown("conduct", conduct, PROVIDER_CONDUCTS)
 
 

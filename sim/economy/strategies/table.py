@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moot.offchain.errors import UsageError
-from moot.sim.economy.plugins import make_plugin
-from moot.sim.strategies import GROUPS, STRATEGIES
+from moot.sim.economy.plugins import is_held, make_plugin
+from moot.sim.strategies import GROUPS, STRATEGIES, is_conduct
 
 if TYPE_CHECKING:
     from moot.sim.economy.strategies.base import Strategy
@@ -73,6 +73,8 @@ def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | b
     if role == "providers":
         rows |= dict.fromkeys(STRATEGIES, _AT_RATE)
     given = dict(parameters)
+    if role == "providers" and name not in rows and not is_held(name) and is_conduct(name):
+        rows[name] = _AT_RATE  # a trick or a cheat of a user's
     if rows.get(name) == _AT_RATE:
         given["conduct"] = name
     made = make_plugin(f"strategy of {role}", name, rows, given)

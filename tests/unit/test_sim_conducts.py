@@ -1,4 +1,4 @@
-"""The table of strategies: a row, and a module if it calls otherwise, is all that one takes."""
+"""The table of conducts: a row, and a module if it calls otherwise, is all that one takes."""
 
 import pkgutil
 import subprocess
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from moot.offchain.errors import UsageError
-from moot.sim.mix import parse_mix
-from moot.sim.results import Fate, Outcome
+from moot.offchain.providers.catalogue import CHEATS
+from moot.sim.economy.receipts import WON
 from moot.sim.scheme import Scheme
-from moot.sim.strategies import STRATEGIES, TRICKS, Strategy
-from tests.sim_helpers import play_model_market
+from moot.sim.strategies import STRATEGIES, TRICKS, Conduct, find_conduct
+from tests.courtroom_helpers import hear
 
 SCHEME = '''
 """A trick that repeats itself."""
@@ -35,25 +35,28 @@ class Stutterer(Scheme):
 '''
 
 
-def test_a_strategy_is_one_file_and_one_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conduct_is_one_file_and_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new row with a new module is played in a market, by the accounts and runs that it says."""
     (tmp_path / "stuttering_trick.py").write_text(SCHEME)
     monkeypatch.syspath_prepend(tmp_path)
-    row = Strategy(
+    row = Conduct(
         "lies twice", ("wrong-output", "honest"), copies=2, scheme="stuttering_trick:Stutterer"
     )
     monkeypatch.setitem(STRATEGIES, "stutterer", row)  # type: ignore[arg-type] # it is a dict
-    assert parse_mix("honest=1,stutterer=1")[1].strategy == "stutterer"
-    results = play_model_market("honest=1,stutterer=1", 2, 1)
-    for result in results:
-        own = [entry for entry in result.entries if entry.strategy == "stutterer"]
-        kinds = [entry.behaviour.partition(":")[0] for entry in own]
+    for number in range(2):
+        heard = hear("honest", "stutterer", number=number)
+        own = heard.list_accounts("stutterer")
+        kinds = [str(row.behaviour).partition(":")[0] for row in own]
         assert kinds == ["wrong-output", "wrong-output", "honest", "honest"]
         assert own[0].behaviour == own[1].behaviour
-        assert result.outcome is Outcome.RIGHT
-        assert [entry.fate for entry in own[2:]] == [Fate.WON, Fate.WON]
+        assert heard.case.outcome == "right"
+        assert [row.fate for row in own[2:]] == [WON, WON]
+
+
+def test_every_cheat_and_every_trick_is_a_conduct() -> None:
+    """All cheats that a provider can have, and all tricks, can be in a market, by other names."""
+    assert set(STRATEGIES) == {"honest", "watcher", *CHEATS, *TRICKS}
+    assert len(STRATEGIES) == 2 + len(CHEATS) + len(TRICKS)
 
 
 def test_a_trick_is_a_class_in_a_file_of_a_users(tmp_path: Path) -> None:
@@ -61,11 +64,11 @@ def test_a_trick_is_a_class_in_a_file_of_a_users(tmp_path: Path) -> None:
     path = tmp_path / "own_trick.py"
     path.write_text(f'{SCHEME}\n    runs = ("wrong-output", "honest")\n')
     name = f"{path}:Stutterer"
-    for result in play_model_market(f"honest=1,{name}=1", 2, 1):
-        own = [entry for entry in result.entries if entry.strategy == name]
-        kinds = [entry.behaviour.partition(":")[0] for entry in own]
+    for number in range(2):
+        heard = hear("honest", name, number=number)
+        kinds = [str(row.behaviour).partition(":")[0] for row in heard.list_accounts(name)]
         assert kinds == ["wrong-output", "honest"]
-        assert result.outcome is Outcome.RIGHT
+        assert heard.case.outcome == "right"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_what_is_no_trick_is_refused(tmp_path: Path, rest: str, says: str) -> No
         f"{SCHEME}\nfrom dataclasses import dataclass\n@dataclass\nclass Odd:\n    pass\n"
     )
     with pytest.raises(UsageError, match=says):
-        parse_mix(f"honest=1,{path}{rest}=1")
+        find_conduct(f"{path}{rest}")
 
 
 @pytest.mark.parametrize("name", [name for name, it in TRICKS.items() if it.scheme])
