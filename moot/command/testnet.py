@@ -99,7 +99,7 @@ def up(
         page = net.show_court()
         tell("court", f"{page} shows the court", url=page)
         if job or providers:
-            about = ("--program", job or DEFAULT_JOB, "--steps", str(steps))
+            about: tuple[str, ...] = ("--program", job or DEFAULT_JOB, "--steps", str(steps))
             about += ("--leaf", "operator" if is_ruled else "scalar")
             status = _play(net, tell, about, urls)
         if job is None and not status:

@@ -131,7 +131,7 @@ class ParallelExecutor:
             assert own is not None
             self._exchange.add_up(own)
             init = tensors.get(get_place(node.operands[0]))
-            return self._folding.finish_sums(node, init, own)
+            return self._folding.finish_sums(node, init, np.asarray(own, np.int64))
         if part.inner is None and own is not None:
             return own
         full = np.zeros(node.shape, NUMPY_TYPES[node.dtype])

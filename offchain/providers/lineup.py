@@ -76,7 +76,8 @@ class Computer:
         store = Store(self.directory / name, is_durable=self.is_durable)
         threads, workers = self.setting.threads, self.setting.workers
         is_honest = type(behaviour) is Behaviour
-        backend = (not is_honest and self.setting.cheat_backend) or self.setting.backend
+        other = None if is_honest else self.setting.cheat_backend
+        backend = other or self.setting.backend
         run = Run(self.task, behaviour, store, threads, backend, workers if is_honest else 1)
         self.writing.append(run)
         steps = self.task.steps
