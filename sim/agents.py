@@ -3,7 +3,6 @@
 An agent never touches the chain or anybody's store: the market carries out its action.
 """
 
-import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +16,7 @@ from moot.offchain.providers.cheats.reading import make_cheat
 from moot.offchain.providers.task import Task
 from moot.sim.mix import Group
 from moot.sim.scheme import Scheme
-from moot.sim.strategies import STRATEGIES, Strategy
+from moot.sim.strategies import Strategy, find_strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class Agent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An agent that does the same in every job: its strategy is one of `STRATEGIES`."""
+    """An agent that does the same in every job: its strategy is one of `find_strategy`."""
 
     name: str
     strategy: str
@@ -74,13 +73,12 @@ class Provider:
     @property
     def accounts(self) -> int:
         """The number of the provider's accounts."""
-        return STRATEGIES[self.strategy].accounts
+        return find_strategy(self.strategy).accounts
 
     def act(self, view: View, rng: np.random.Generator) -> Work:
         """Take the job; the settings of cheats are drawn anew for every job."""
-        row = STRATEGIES[self.strategy]
-        scheme = pkgutil.resolve_name(row.scheme) if row.scheme else None
-        return Work(draw_behaviours(row, view.task, rng), scheme, row.is_client)
+        row = find_strategy(self.strategy)
+        return Work(draw_behaviours(row, view.task, rng), row.load_scheme(), row.is_client)
 
 
 def draw_behaviours(
@@ -98,13 +96,18 @@ def draw_behaviours(
 def make_providers(mix: Iterable[Group]) -> tuple[Provider, ...]:
     """Return the providers of a mix, numbered from 1 within each strategy."""
     return tuple(
-        Provider(f"{group.strategy}-{number + 1}", group.strategy)
+        Provider(f"{_shorten(group.strategy)}-{number + 1}", group.strategy)
         for group in mix
         for number in range(group.count)
     )
 
 
+def _shorten(strategy: str) -> str:
+    """Return what providers are called; of a user's file, without its folder."""
+    return strategy.rpartition("/")[2].replace(".py:", "-")
+
+
 def check_providers(providers: Iterable[Provider], task: Task) -> None:
     """Raise UsageError when a provider's strategy is impossible with a task."""
     for strategy in sorted({provider.strategy for provider in providers}):
-        draw_behaviours(STRATEGIES[strategy], task, np.random.default_rng(0))
+        draw_behaviours(find_strategy(strategy), task, np.random.default_rng(0))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from moot.offchain.errors import UsageError
-from moot.sim.strategies import STRATEGIES
+from moot.sim.strategies import find_strategy
 
 MIN_PROVIDERS = 2
 """One provider alone is never checked."""
@@ -51,8 +51,7 @@ def parse_mix(text: str, providers: int | None = None) -> tuple[Group, ...]:
 
 def _parse_group(piece: str) -> Group:
     name, equals, digits = piece.partition("=")
-    if name not in STRATEGIES:
-        raise UsageError.unknown("strategy", name, STRATEGIES, "strategies", "moot market --help")
+    find_strategy(name)
     if not equals:
         raise UsageError(f"the mix names {name} without a count; write {name}=1")
     count = digits.lstrip("0")

@@ -27,6 +27,15 @@ class Scheme(Party):
     player: ClassVar[type[Player]] = Player
     """What the accounts do by themselves."""
 
+    runs: ClassVar[tuple[str, ...]] = ("wrong-output",)
+    """Of a user's trick, the behaviours of its accounts; the table says those of the others."""
+
+    copies: ClassVar[int] = 1
+    """Likewise: how many accounts have each of these behaviours."""
+
+    is_client: ClassVar[bool] = False
+    """Likewise: whether the first account opens the job, and pays for it."""
+
     def dispute(self, view: View) -> Iterator[Call]:
         """Make the moves that the accounts have in their matches."""
         for pair in list(view.tournament.boards):

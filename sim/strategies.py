@@ -6,8 +6,14 @@ honest ones: `moot market` has it, and its help says what it does.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from moot.offchain.errors import UsageError
+from moot.offchain.plugins import load_class
 from moot.offchain.providers.catalogue import CHEATS, HONEST
+
+if TYPE_CHECKING:
+    from moot.sim.scheme import Scheme
 
 _LIE, _NOTHING = "wrong-output", "lazy"
 
@@ -35,6 +41,15 @@ class Strategy:
     def accounts(self) -> int:
         """The number of accounts."""
         return len(self.runs) * self.copies
+
+    def load_scheme(self) -> "type[Scheme] | None":
+        """Return the class of the scheme, if there is one."""
+        if not self.scheme:
+            return None
+        is_user = ".py:" in self.scheme
+        table = {} if is_user else {self.scheme: self.scheme}
+        kind: type[Scheme] = load_class("trick", self.scheme, table)
+        return kind
 
 
 TRICKS: Mapping[str, Strategy] = {
@@ -109,3 +124,26 @@ STRATEGIES: Mapping[str, Strategy] = {
     name: strategy for group in GROUPS.values() for name, strategy in group.items()
 }
 """Each strategy by its name."""
+
+
+def find_strategy(name: str) -> Strategy:
+    """Return a strategy of the table, or that of a user's trick or cheat, `path/to/file.py:Class`.
+
+    Raises:
+        UsageError: there is no such strategy.
+    """
+    if name in STRATEGIES or ".py:" not in name:
+        if name not in STRATEGIES:
+            raise UsageError.unknown(
+                "strategy", name, STRATEGIES, "strategies", "moot market --help"
+            )
+        return STRATEGIES[name]
+    from moot.offchain.providers.behaviour import Behaviour  # noqa: PLC0415 - imports numpy
+    from moot.sim.scheme import Scheme  # noqa: PLC0415 - likewise
+
+    kind = load_class("trick", name, {})
+    if issubclass(kind, Behaviour):
+        return Strategy("a user's cheat", (name,))
+    if not issubclass(kind, Scheme):
+        raise UsageError(f"{name} is no trick; write class {kind.__name__}(Scheme)")
+    return Strategy("a user's trick", kind.runs, kind.copies, name, kind.is_client)

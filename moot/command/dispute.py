@@ -1,7 +1,9 @@
 """`moot dispute`: play one dispute and report on it."""
 
 import json
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +115,11 @@ def dispute(
         trust_capture=trust_capture,
         bond_wei=options.to_wei(bond, "--bond"),
     )
-    with options.stores(store) as directory, options.progress(quiet=as_json) as report:
+    with (
+        options.stores(store) as directory,
+        options.progress(quiet=as_json) as report,
+        redirect_stdout(sys.stderr),  # what a user's cheat prints is not the result
+    ):
         played = prepare(setting, directory, report, is_durable=store is not None)
         for number, _ in enumerate(played.play(), 1):
             report("moves", number, number + 1)

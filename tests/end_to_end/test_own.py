@@ -83,6 +83,40 @@ def test_broken_strategy_is_found_out(tmp_path: Path) -> None:
     assert "'lzay', which is no conduct" in " ".join(done.stdout.split())
 
 
+CHEAT = """
+from dataclasses import dataclass
+import moot
+
+@dataclass(eq=False)
+class Doubled(moot.Behaviour):
+    step: int = 1
+    def patch(self, step, state):
+        print("noise")
+        return {0: lambda output: output * 2} if step == self.step else None
+"""
+
+
+@pytest.mark.slow
+def test_own_cheat_is_tried_and_disputed(tmp_path: Path) -> None:
+    """A cheat in a file passes the kit, and a dispute of it says where it lied."""
+    file = tmp_path / "own.py"
+    file.write_text(CHEAT)
+    tried = moot("check-cheat", f"{file}:Doubled", "--json")
+    assert tried.status == 0, tried.stdout
+    assert all(finding["is_met"] for finding in json.loads(tried.stdout)["findings"])
+    words = ("--program", "mlp", "--steps", "4", "--checkpoint-every", "2")
+    done = moot("dispute", *words, "--cheat", f"{file}:Doubled:step=2", "--json")
+    assert done.status == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["verdict"]["losers"] == ["doubled-1"]
+    assert told["behaviours"]["doubled-1"] == "doubled:step=2"
+    assert told["located"]["step"] == 2
+    line = complaint(moot("dispute", *words, "--cheat", f"{file}:Halved"), status=2)
+    assert "has no dataclass Halved" in line
+    line = complaint(moot("check-cheat", "wrong-output"), status=2)
+    assert "write path/to/file.py:Class" in line
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -61,6 +61,7 @@ LAYERS = (
     "moot.tasks",
     "moot.running",
     "moot.disputing",
+    "moot.asking",
     "moot.markets",
     "moot.conformance",
     "moot.session",
@@ -121,6 +122,11 @@ def test_torch_is_above_programs() -> None:
         for module, path in lower.items()
         if "torch" in {name.split(".")[0] for name in list_imports(path)}
     ]
+
+
+def test_modules_of_the_root_have_layers() -> None:
+    """Each module beside the packages is named: none stands where all others would do."""
+    assert {f"moot.{path.stem}" for path in (ROOT / "moot").glob("[!_]*.py")} <= set(LAYERS)
 
 
 def test_a_higher_import_would_be_seen() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from moot.offchain.errors import UsageError
 from moot.sim.mix import parse_mix
 from moot.sim.results import Fate, Outcome
 from moot.sim.scheme import Scheme
@@ -53,6 +54,31 @@ def test_a_strategy_is_one_file_and_one_row(
         assert own[0].behaviour == own[1].behaviour
         assert result.outcome is Outcome.RIGHT
         assert [entry.fate for entry in own[2:]] == [Fate.WON, Fate.WON]
+
+
+def test_a_trick_is_a_class_in_a_file_of_a_users(tmp_path: Path) -> None:
+    """A class that no row names is played, by the accounts and runs that it says itself."""
+    path = tmp_path / "own_trick.py"
+    path.write_text(f'{SCHEME}\n    runs = ("wrong-output", "honest")\n')
+    name = f"{path}:Stutterer"
+    for result in play_model_market(f"honest=1,{name}=1", 2, 1):
+        own = [entry for entry in result.entries if entry.strategy == name]
+        kinds = [entry.behaviour.partition(":")[0] for entry in own]
+        assert kinds == ["wrong-output", "honest"]
+        assert result.outcome is Outcome.RIGHT
+
+
+@pytest.mark.parametrize(
+    ("rest", "says"), [(":View", "has no dataclass"), (":None", "has no"), (":Odd", "is no trick")]
+)
+def test_what_is_no_trick_is_refused(tmp_path: Path, rest: str, says: str) -> None:
+    """A class that is neither a trick nor a cheat is refused in one line."""
+    path = tmp_path / "own_trick.py"
+    path.write_text(
+        f"{SCHEME}\nfrom dataclasses import dataclass\n@dataclass\nclass Odd:\n    pass\n"
+    )
+    with pytest.raises(UsageError, match=says):
+        parse_mix(f"honest=1,{path}{rest}=1")
 
 
 @pytest.mark.parametrize("name", [name for name, it in TRICKS.items() if it.scheme])
