@@ -69,6 +69,7 @@ class WorkingRun:
         self.behaviour = self._run.behaviour
         self.operands, self.partials = self._run.operands, self._run.partials
         self.tensor, self.state_tree = self._run.tensor, self._run.state_tree
+        self.shared = None
         self._shown: set[tuple[str, int]] = set()
 
     @cached_property

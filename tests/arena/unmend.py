@@ -66,7 +66,7 @@ def _patched(file: str, patches: Sequence[Patch]) -> Iterator[None]:
         if text.count(patch.old) != 1:
             raise ValueError(f"{file} has {text.count(patch.old)} places for: {patch.says}")
         text = text.replace(patch.old, patch.new)
-    module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
+    module = importlib.import_module("moot." + file.removesuffix(".py").replace("/", "."))
     new = compile(text, file, "exec", dont_inherit=True)
     changed = [
         (function, function.__code__, code)

@@ -180,7 +180,7 @@ class Shop:
         def cut(_program: object, _agreed: object, steps: int) -> Any:
             return cut_task(work.size, steps)
 
-        def run(trial: Any, *_: object) -> WorkingRun:
+        def run(trial: Any, *_: object, **__: object) -> WorkingRun:
             return WorkingRun(work, spend, trial.steps)
 
         checks: Mapping[str, Any] = {
@@ -189,8 +189,8 @@ class Shop:
             "decode_program": lambda _: task.program,
             "_find_misfit": lambda *_: None,
             "_find_wrong_batch": lambda *_: None,
-            "estimate_timing": lambda _: work.timing,
-            "_check_leaves": lambda _: Finding("leaves", None),
+            "estimate_timing": lambda *_, **__: work.timing,
+            "_check_leaves": lambda *_, **__: Finding("leaves", None),
             "_make_task": cut,
             "Run": run,
             "Store": lambda *_, **__: None,

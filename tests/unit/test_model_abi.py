@@ -204,7 +204,7 @@ jobs = st.builds(
     Job,
     client=st.just("0x04"),
     terms=terms,
-    reward_wei=words(256),
+    reward_wei=words(96),
     opened_block=words(40),
     window_end=words(40),
     claims=words(24),

@@ -52,6 +52,15 @@ def from_loop(
     Raises:
         CannotTranslate: the loader has no order that a number tells, or batches of two sizes.
         UsageError: something is not what it has to be.
+
+    Example:
+        >>> import moot, torch
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> batches = [(torch.ones(4, 2), torch.zeros(4, 1))]
+        >>> recipe = moot.from_loop(model, optimizer, batches, torch.nn.MSELoss())
+        >>> moot.capture(recipe).program.batch[0].shape
+        (4, 2)
     """
     check_model(model)
     numbered = number_batches(dataloader, _SUBJECT)

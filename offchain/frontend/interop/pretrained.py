@@ -55,6 +55,17 @@ def from_pretrained(
         CannotTranslate: the folder is no checkpoint, is incomplete, has pickled weights or no
             tokenizer, or its architecture is unknown.
         UsageError: the text is too short, or can't be read.
+
+    Example:
+        >>> import moot, tempfile, torch
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> folder = tempfile.mkdtemp()
+        >>> sizes = {"vocab_size": 32, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 1}
+        >>> GPT2LMHeadModel(GPT2Config(**sizes)).save_pretrained(folder)
+        >>> ids = torch.arange(8).reshape(1, 8)
+        >>> recipe = moot.from_pretrained(folder, batch=lambda step: {"input_ids": ids, "labels": ids})
+        >>> type(recipe).__name__
+        'TrainingRecipe'
     """
     path = Path(folder)
     model = load_model(path, dtype)

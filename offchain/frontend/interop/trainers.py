@@ -39,6 +39,17 @@ def from_trainer(trainer: Any) -> TrainingRecipe:
     Raises:
         CannotTranslate: it does something in a step that a recipe has no words for.
         UsageError: it is no Trainer, or its model is none.
+
+    Example:
+        >>> import moot, tempfile, torch
+        >>> from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+        >>> sizes = {"vocab_size": 32, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 1}
+        >>> model = GPT2LMHeadModel(GPT2Config(**sizes))
+        >>> rows = [{"input_ids": ids, "labels": ids} for ids in torch.arange(32).reshape(4, 8)]
+        >>> given = TrainingArguments(tempfile.mkdtemp(), max_steps=1, use_cpu=True, report_to=[])
+        >>> trainer = Trainer(model, given, train_dataset=rows[:4])
+        >>> type(moot.from_trainer(trainer)).__name__
+        'TrainingRecipe'
     """
     check_trainer(trainer)
     model, args = trainer.model, trainer.args

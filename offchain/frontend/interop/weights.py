@@ -1,6 +1,6 @@
 """Weights: the way back from a state into `model.load_state_dict`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +29,16 @@ def to_state_dict(source: Any, subject: Any) -> dict[str, torch.Tensor]:
 
     Raises:
         UsageError: the state is not one of this model.
+
+    Example:
+        >>> import moot, torch
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> batches = [(torch.ones(4, 2), torch.zeros(4, 1))]
+        >>> recipe = moot.from_loop(model, optimizer, batches, torch.nn.MSELoss())
+        >>> run = moot.run(moot.Task(moot.capture(recipe), steps=2))
+        >>> model.load_state_dict(moot.to_state_dict(run, recipe))
+        <All keys matched successfully>
     """
     state = _find_state(source)
     if hasattr(subject, "program"):
@@ -67,8 +77,8 @@ def _find_state(source: Any) -> Sequence[Array]:
     task, read = getattr(source, "task", None), getattr(source, "state", None)
     if task is None or not callable(read):
         raise UsageError(f"the source is {name_kind(source)}; give a state, or a run")
-    state: Sequence[Array] = read(task.steps)
-    return state
+    state = read(task.steps)  # of `moot.Run` by the names of slots, which keep their order
+    return list(state.values()) if isinstance(state, Mapping) else list(state)
 
 
 def _convert(array: Array, like: torch.Tensor, name: str) -> torch.Tensor:
