@@ -99,6 +99,7 @@ def dispute(
     """
     from moot.offchain.providers.setting import (  # noqa: PLC0415 - likewise
         Setting,
+        check_setting,
         describe_backends,
     )
     from moot.session import prepare  # noqa: PLC0415 - likewise
@@ -124,6 +125,7 @@ def dispute(
         trust_capture=trust_capture,
         bond_wei=options.to_wei(bond, "--bond"),
     )
+    check_setting(setting)
     options.announce(describe_backends(setting))
     with (
         options.stores(store) as directory,

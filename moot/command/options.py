@@ -261,6 +261,10 @@ class _Console(Console):
         kept = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
         return super().render_str(kept, **given)
 
+    def on_broken_pipe(self) -> None:
+        """Let the command end as it does wherever its reader goes away."""
+        raise BrokenPipeError
+
 
 def make_console(*, quiet: bool = False) -> Console:
     """Return the console for people: as wide as the terminal, and never too narrow for a move."""

@@ -33,10 +33,15 @@ def moot(*words: str) -> Done:
         with pytest.raises(SystemExit) as stop:
             main()
     assert isinstance(stop.value.code, int)
-    lines = stderr.getvalue().splitlines(keepends=True)
+    said, others = split_lines(stderr.getvalue())
+    return Done(stop.value.code, stdout.getvalue(), others, said)
+
+
+def split_lines(stderr: str) -> tuple[str, str]:
+    """Return the lines that say what computes, and the others."""
+    lines = stderr.splitlines(keepends=True)
     said = [line for line in lines if line.startswith(COMPUTING)]
-    others = [line for line in lines if line not in said]
-    return Done(stop.value.code, stdout.getvalue(), "".join(others), "".join(said))
+    return "".join(said), "".join(line for line in lines if line not in said)
 
 
 def complaint(done: Done, *, status: int) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from moot.offchain.errors import UsageError
 from moot.offchain.providers.setting import Setting, check_setting
-from tests.end_to_end.command import Done, complaint, moot
+from tests.end_to_end.command import Done, complaint, moot, split_lines
 from tests.quick import every
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,8 @@ def moot_process(*words: str, limit: Callable[[], None] | None = None) -> Done:
         cwd=ROOT,
         preexec_fn=limit,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    said, others = split_lines(done.stderr)
+    return Done(done.returncode, done.stdout, others, said)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from moot.command.main import cli
+from moot.command.options import make_console
 from moot.offchain.errors import UsageError
 from moot.sim.writing import write_whole
 from tests.end_to_end.command import moot
@@ -71,7 +72,12 @@ def test_a_reader_that_went_away() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     assert run("--help", stdout=writer) == (141, "")
-    os.close(writer)
+    console = make_console()
+    console.file = os.fdopen(writer, "w", buffering=1)
+    with pytest.raises(BrokenPipeError):
+        console.print("a table")
+    with pytest.raises(BrokenPipeError):
+        console.file.close()
 
 
 def test_files_appear_whole_or_not_at_all(tmp_path: Path) -> None:
