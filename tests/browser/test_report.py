@@ -11,6 +11,7 @@ from moot.sim.report.plots.table import PLOTS
 from moot.sim.report.results import Results
 from tests.browser.pages import open_file
 from tests.end_to_end.command import moot
+from tests.quick import only
 from tests.report_helpers import EXAMPLE, make_hostile, make_sweep
 
 DRAWN = """
@@ -69,7 +70,7 @@ def test_the_network_is_not_asked_and_the_console_stays_empty(
         assert any("Content Security Policy" in line for line in seen.console)
 
 
-@pytest.mark.parametrize("width", [1160, pytest.param(1000, marks=pytest.mark.slow), 420])
+@pytest.mark.parametrize("width", only({420}, [1160, 1000, 420]))
 def test_nothing_hides_a_caption(browser: Browser, report: Path, width: int) -> None:
     """However wide the window becomes, a picture ends above its caption, and inside the page."""
     with open_file(browser, report) as seen:

@@ -230,6 +230,7 @@ def test_a_fault_of_ours_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert done.stderr.splitlines()[-1] == line
 
 
+@pytest.mark.slow
 def test_neighbours_are_imported(tmp_path: Path) -> None:
     """A file imports what stands beside it, early or late, and nothing of that is left behind."""
     before, path = set(sys.modules), list(sys.path)

@@ -179,6 +179,7 @@ def make_tokens(step: int) -> BatchEncoding:
     return BatchEncoding({"input_ids": tokens, "attention_mask": mask, "labels": tokens[:, 0] % 2})
 
 
+@pytest.mark.slow
 def test_a_model_of_transformers_is_its_own_loss() -> None:
     """The usual loop, `model(**batch).loss`, needs no more: the loss is found in the output."""
     model = make_classifier()
@@ -272,6 +273,7 @@ def test_rates_are_those_of_torch(name: str) -> None:
             scheduler.step()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", every(3, ["sequential", "one cycle", "several"]))
 def test_schedulers_are_rehearsed(name: str) -> None:
     """The program steps as torch's own scheduler and optimizer do, which are left as they were."""

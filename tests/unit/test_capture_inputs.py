@@ -316,6 +316,7 @@ def differentiate_along(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> t
     return change.square().mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [differentiate_twice, differentiate_along])
 def test_derivatives_forward_are_captured(loss: Callable[..., torch.Tensor]) -> None:
     """What torch differentiates forward is traced, and its gradient is eager torch's."""

@@ -409,6 +409,7 @@ def test_schedulers_change_rates_alone(make: Any, message: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_rate_that_is_a_tensor_has_a_timetable() -> None:
     """A scheduler that fills a tensor changes the rate of the program where torch's changes."""
     torch.manual_seed(0)

@@ -235,7 +235,7 @@ RIGHT: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("name", every(5, RIGHT))
+@pytest.mark.parametrize("name", every(12, RIGHT))
 def test_a_program_trains_as_the_users_own_object(name: str) -> None:
     """After some steps the program's parameters are those that the object itself comes to."""
     recipe = make_recipe(RIGHT[name])
@@ -381,7 +381,7 @@ def _mutate(translation: Translation, word: str, amount: float) -> Translation:
     return Translation(make, translation.moments)
 
 
-@pytest.mark.parametrize(("kind", "word"), every(7, _list_mutants()))
+@pytest.mark.parametrize(("kind", "word"), every(15, _list_mutants()))
 def test_a_wrong_translation_is_seen(kind: type[torch.optim.Optimizer], word: str) -> None:
     """The rehearsal, which steps with torch's own object, finds a translation that is off."""
     options = {"momentum": 0.9} if kind is torch.optim.SGD else {}

@@ -143,6 +143,7 @@ MUTANTS = {
 """Faults in the loss of alignments, and for how many steps each is tried."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", only({"an end left out"}, MUTANTS))
 def test_a_wrong_alignment_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loss of alignments that lacks a way or a term is refused, also if only gradients show."""

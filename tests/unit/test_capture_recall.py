@@ -159,6 +159,7 @@ def test_only_examples_are_recalled(traces: Traces) -> None:
     assert len(list(traces.folder.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_processes_with_code_of_users(traces: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process with a module of a user's, as this one, traces: whatever that may have replaced."""
     traces.capture()
@@ -191,7 +192,7 @@ def _set_version(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [_replace_class, _replace_linear, _set_variable, _set_path, _set_version]
+    "change", every(4, [_replace_class, _replace_linear, _set_variable, _set_path, _set_version])
 )
 def test_another_process_traces(
     change: Callable[[pytest.MonkeyPatch], None], traces: Traces, monkeypatch: pytest.MonkeyPatch
@@ -290,6 +291,7 @@ def _find(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_damaged_entries(traces: Traces) -> None:
     """An entry that is cut off, empty or altered, or whose program is gone, is made again."""
     traces.capture()

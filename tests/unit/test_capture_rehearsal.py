@@ -116,6 +116,7 @@ class EverySecond(torch.optim.Adam):
             state["kept"].copy_(torch.where(turn, parameter, state["kept"]))
 
 
+@pytest.mark.slow
 def test_whole_numbers_have_no_rounding_errors() -> None:
     """A decision on a count of steps is the same in runs with errors, which then explain a step."""
     model = nn.Sequential(nn.Linear(3, 8), nn.GELU(), nn.Linear(8, 3))

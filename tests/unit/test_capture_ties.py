@@ -655,7 +655,7 @@ OPEN_CASES = {
 }
 
 
-@pytest.mark.parametrize("name", every(4, OPEN_CASES))
+@pytest.mark.parametrize("name", every(8, OPEN_CASES))
 def test_a_choice_that_torch_leaves_open_is_named(name: str) -> None:
     """A step that comes out otherwise by such a choice is refused: operator, line and a way out."""
     with pytest.raises(CaptureError, match=f"^aten\\.{name}.*leaves open.*, or accept") as error:

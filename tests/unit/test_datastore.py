@@ -746,6 +746,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_tensor(tmp_path: Path) -> None:
     """A tensor of 256 MB is fetched in a few megabytes."""
     origin = open_store(str(tmp_path / "origin"))

@@ -380,6 +380,7 @@ def test_what_has_no_gradient_is_left_as_it_is(name: str) -> None:
     _assert_near(found, _train(model, OPTIMIZERS[name](model), 6))
 
 
+@pytest.mark.slow
 def test_schedules_count_all_steps() -> None:
     """A rate goes on in steps that leave an expert out, whose own counts do not."""
     torch.manual_seed(0)

@@ -90,6 +90,7 @@ def capture_gpt2() -> Captured:
     return capture(build("gpt2"))
 
 
+@pytest.mark.slow
 def test_gpt2_keeps_its_dropout() -> None:
     """GPT-2's seven dropouts of two layers are random operators with streams of their own."""
     program = capture_gpt2().program

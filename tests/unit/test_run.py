@@ -322,6 +322,7 @@ class Tamper(Behaviour):
         return {self.operator: tamper}
 
 
+@pytest.mark.slow
 def test_a_trace_is_of_all_outputs_whoever_shares_their_elements(tmp_path: Path) -> None:
     """Outputs that are only named anew are hashed once, and replaced ones for themselves."""
     task = make_task()

@@ -94,6 +94,7 @@ def test_tricks_are_really_tried(trick: str) -> None:
     assert ("reveal" not in made) == (trick in {"hidden", "late-lie", "copy", "front-runner"})
 
 
+@pytest.mark.slow
 def test_some_tricks_take_time() -> None:
     """Moving late, censoring, coming late and coming back make jobs longer, as is intended."""
     usual = hear("hidden", "honest").case.blocks
