@@ -63,7 +63,8 @@ def from_pretrained(
         >>> sizes = {"vocab_size": 32, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 1}
         >>> GPT2LMHeadModel(GPT2Config(**sizes)).save_pretrained(folder)
         >>> ids = torch.arange(8).reshape(1, 8)
-        >>> recipe = moot.from_pretrained(folder, batch=lambda step: {"input_ids": ids, "labels": ids})
+        >>> both = {"input_ids": ids, "labels": ids}
+        >>> recipe = moot.from_pretrained(folder, batch=lambda step: both)
         >>> type(recipe).__name__
         'TrainingRecipe'
     """
