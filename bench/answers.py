@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from moot.contracts.model.types import Address, Event, Pair, Position
 from moot.contracts.reasons import Ending, Outcome
-from moot.offchain.disputes.board import get_pair
+from moot.offchain.disputes.referee.board import get_pair
 
 
 @dataclass(slots=True)

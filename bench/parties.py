@@ -21,8 +21,8 @@ from moot.contracts.reasons import Standing, Status
 from moot.offchain.chain import connect
 from moot.offchain.chain.accounts.journal import FOLDER_VARIABLE
 from moot.offchain.chain.transports import open_transport
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import MootError
 from moot.offchain.parties.client import post, read_task
 from moot.offchain.parties.live import opened_desk

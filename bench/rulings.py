@@ -14,9 +14,9 @@ from moot.contracts.model.types import NOBODY, Facts, Pair, Position
 from moot.contracts.reasons import LeafMode, Outcome, Phase
 from moot.offchain.datastore.server import Server
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.handover import hand_over
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.evidence.handover import hand_over
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import VerifierError
 from moot.offchain.parties.hearing import Hearing, hear, judge_found
 from moot.offchain.parties.verifier import rule

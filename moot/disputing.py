@@ -10,12 +10,12 @@ from moot.contracts.reasons import LeafMode
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.chain import Chain
 from moot.offchain.court.record import Record
-from moot.offchain.disputes.accounts import calculate_fees, count_burned
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.chain_referee import deploy_as
-from moot.offchain.disputes.evidence import rule_for
-from moot.offchain.disputes.game import Game, Played
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.evidence.rulings import rule_for
+from moot.offchain.disputes.play.accounts import calculate_fees, count_burned
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.play.game import Game, Played
+from moot.offchain.disputes.referee.on_chain import deploy_as
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import UsageError
 from moot.offchain.providers.lineup import settle
 from moot.offchain.providers.run import Run as Testimony

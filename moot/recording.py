@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from moot.interrupts import deferring
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Played
-from moot.offchain.disputes.referee import Answer, Call, Outcome
-from moot.offchain.disputes.stages import get_stage
+from moot.offchain.disputes.play.game import Played
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.port import Answer, Call, Outcome
+from moot.offchain.disputes.referee.stages import get_stage
 
 
 class RecordingReferee(ChainReferee):

@@ -9,8 +9,8 @@ from moot.offchain.court.chain_court import ChainCourt
 from moot.offchain.court.names import list_names
 from moot.offchain.court.record import Court, Record, make_record
 from moot.offchain.court.reducer import Reducer
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.on_chain import ChainReferee
 
 
 def record_dispute(game: Game, referee: ChainReferee) -> Record:

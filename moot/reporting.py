@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from moot.offchain.chain import Receipt
-from moot.offchain.disputes.accounts import get_costs, sum_stages
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.game import Game, Played
-from moot.offchain.disputes.locate import Located as Place
-from moot.offchain.disputes.locate import locate
-from moot.offchain.disputes.tournament import Ended
+from moot.offchain.disputes.play.accounts import get_costs, sum_stages
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.play.game import Game, Played
+from moot.offchain.disputes.play.locate import Located as Place
+from moot.offchain.disputes.play.locate import locate
+from moot.offchain.disputes.play.tournament import Ended
 from moot.offchain.programs.graph import Program
 from moot.offchain.providers.catalogue import HONEST
 from moot.results import Gas, Located, Move, Operator, Verdict

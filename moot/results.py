@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from moot.offchain.disputes.locate import Scalar
+from moot.offchain.disputes.play.locate import Scalar
 from moot.showing import Shown
 
 __all__ = ["Gas", "Ledger", "Located", "Move", "Operator", "Scalar", "Verdict"]

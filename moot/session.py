@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from moot.disputing import Dispute, open_court, seat
-from moot.offchain.disputes.needs import keep_need, recall_need
+from moot.known_memory import keep_need, recall_need
 from moot.offchain.native.memory import touching
 from moot.offchain.providers.agreement import make_task, post_logs
 from moot.offchain.providers.lineup import Report, make_runs

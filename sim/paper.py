@@ -3,8 +3,8 @@
 Every step multiplies two matrices that never change, over and over: y = x @ w, where all elements
 of x are the same, and all of w. So all elements of y are one and the same chain of fused
 multiply-adds. Who lies says something else from one step, operator, element and term on. Whatever
-the size, the commitments are real, and so are the moves: `moot.offchain.disputes.players` makes
-them from what the events show and the mover's own trees.
+the size, the commitments are real, and so are the moves:
+`moot.offchain.disputes.play.players` makes them from what the events show and the mover's trees.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import Array, compute_state_root
 from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.referee import Referee
-from moot.offchain.disputes.terms import USUAL, Stakes
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.port import Referee
+from moot.offchain.disputes.referee.terms import USUAL, Stakes
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.behaviour import Behaviour

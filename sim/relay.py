@@ -6,7 +6,7 @@ from typing import Any
 from moot.contracts.model.types import Address, Claim, Event, Job, Member, Pair
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.referee import Answer, Call, Outcome, Referee
+from moot.offchain.disputes.referee.port import Answer, Call, Outcome, Referee
 
 
 class Relay:

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from moot.contracts.model.types import Pair
 from moot.contracts.reasons import Standing
-from moot.offchain.disputes.actors import Player, View
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.actors import Player, View
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.port import Call
 
 
 class Scheme(Party):

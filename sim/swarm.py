@@ -15,14 +15,14 @@ from moot.contracts.model.types import Address, Terms
 from moot.offchain.chain import Chain
 from moot.offchain.chain.tester import Tester
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.actors import Client, Player, View
-from moot.offchain.disputes.arena import Arena, ChainView, Made
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call, ModelReferee, Outcome
-from moot.offchain.disputes.terms import Stakes, make_terms
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.actors import Client, Player, View
+from moot.offchain.disputes.play.arena import Arena, ChainView, Made
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.port import Call, ModelReferee, Outcome
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import Reverted
 from moot.sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
 from moot.sim.witness import Witness

@@ -13,7 +13,7 @@ from moot.contracts.model.referee import call
 from moot.contracts.model.types import Address, Event, Message
 from moot.contracts.model.watch import Watcher
 from moot.contracts.reasons import Revert
-from moot.offchain.disputes.referee import Answer, Call, Outcome, Referee, open_store
+from moot.offchain.disputes.referee.port import Answer, Call, Outcome, Referee, open_store
 from moot.sim.relay import Relay
 
 

@@ -15,10 +15,10 @@ from moot.offchain.chain import Chain
 from moot.offchain.court.entries import Recorder
 from moot.offchain.court.record import Court, Frame, Record, make_record
 from moot.offchain.court.reducer import Reducer
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.referee import ModelReferee
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.port import ModelReferee
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.sim.paper import Lie, Size, seat
 
 SIZE = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16, terms=70)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moot.contracts.model.types import Address
-from moot.offchain.disputes.referee import Referee
+from moot.offchain.disputes.referee.port import Referee
 from moot.offchain.providers.task import Task
 from moot.sim.economy.cases import AccountReceipt, Case, Lineup, Receipts
 from moot.sim.economy.config import Program

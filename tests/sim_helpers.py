@@ -7,7 +7,7 @@ import numpy as np
 from moot.contracts.model.types import Address
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.commitments.tensors import Array
-from moot.offchain.disputes.referee import Answer, Call, ModelReferee, Referee
+from moot.offchain.disputes.referee.port import Answer, Call, ModelReferee, Referee
 from moot.offchain.errors import RefereeError, Reverted
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from moot.offchain.providers.task import Task

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from moot.offchain.disputes.terms import USUAL, Stakes
+from moot.offchain.disputes.referee.terms import USUAL, Stakes
 from moot.sim.gas.snapshot import NAME, read
 from moot.sim.swarm import STAKES
 from moot.sim.theory import bold, dave, dispute, fraud, knockout, optimism, prt, truebit, verde

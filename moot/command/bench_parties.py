@@ -38,7 +38,7 @@ def parties(
     all jobs; the jobs are posted one after another, and played at once.
     """
     from moot.bench.parties import measure_parties  # noqa: PLC0415 - imports the chain
-    from moot.offchain.disputes.terms import Stakes  # noqa: PLC0415 - imports numpy
+    from moot.offchain.disputes.referee.terms import Stakes  # noqa: PLC0415 - imports numpy
 
     found = None
     with until_terminated():

@@ -65,7 +65,7 @@ def post(
     of them. With --premium, whoever wins the job is paid for handing the result over: it can be
     demanded on the chain for --premium-window blocks.
     """
-    from moot.offchain.disputes.terms import Stakes  # noqa: PLC0415 - likewise
+    from moot.offchain.disputes.referee.terms import Stakes  # noqa: PLC0415 - likewise
     from moot.offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
     from moot.offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
     from moot.offchain.providers.setting import choose_leaf  # noqa: PLC0415 - imports numpy

@@ -124,7 +124,7 @@ def sum_accounts(output: Path) -> list[Row]:
 
 def tabulate_calls(output: Path) -> list[Row]:
     """Return the gas of the accepted calls of all played jobs, by stage and function."""
-    from moot.offchain.disputes.accounts import Cost  # noqa: PLC0415 - imports numpy
+    from moot.offchain.disputes.play.accounts import Cost  # noqa: PLC0415 - imports numpy
     from moot.sim.gas import tabulate  # noqa: PLC0415 - likewise
 
     costs: Iterator[Cost] = (

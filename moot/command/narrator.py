@@ -5,7 +5,7 @@ from rich.text import Text
 
 from moot.offchain.court.names import list_names
 from moot.offchain.court.wording import Teller
-from moot.offchain.disputes.game import Played
+from moot.offchain.disputes.play.game import Played
 from moot.offchain.programs.graph import Program
 from moot.offchain.text import clean
 

@@ -54,8 +54,7 @@ def check(
     """
     from moot.contracts.deployment import bind_referee  # noqa: PLC0415 - imports the compiler
     from moot.offchain.chain import connect  # noqa: PLC0415 - imports the chain
-    from moot.offchain.disputes.chain_referee import ChainReferee  # noqa: PLC0415 - likewise
-    from moot.offchain.disputes.conditions import (  # noqa: PLC0415 - likewise
+    from moot.offchain.disputes.joining.conditions import (  # noqa: PLC0415 - likewise
         check_cost,
         check_length,
         check_size,
@@ -63,7 +62,8 @@ def check(
         check_worth,
         has_problem,
     )
-    from moot.offchain.disputes.job_check import agree_on, check_job  # noqa: PLC0415 - likewise
+    from moot.offchain.disputes.joining.job_check import agree_on, check_job  # noqa: PLC0415 - likewise
+    from moot.offchain.disputes.referee.on_chain import ChainReferee  # noqa: PLC0415 - likewise
     from moot.offchain.parties.computing import make_conditions  # noqa: PLC0415 - likewise
     from moot.offchain.parties.workshop import Checks  # noqa: PLC0415 - likewise
     from moot.offchain.providers.publication import get_program, get_task  # noqa: PLC0415 - numpy

@@ -9,7 +9,7 @@ from moot.contracts.model.types import Address, Claim, Event, Job, Member, Pair,
 from moot.contracts.model.words import hash_position, hash_top
 from moot.contracts.reasons import Outcome, Standing, Status
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.board import get_pair
+from moot.offchain.disputes.referee.board import get_pair
 
 
 @dataclass

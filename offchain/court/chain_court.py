@@ -14,8 +14,8 @@ from moot.offchain.chain import Address, Chain, Contract
 from moot.offchain.chain import Event as ChainEvent
 from moot.offchain.chain.receipts import Log, Past
 from moot.offchain.court.entries import Entry, read_encoding, read_leaf
-from moot.offchain.disputes.chain_log import ChainLog
-from moot.offchain.disputes.referee_code import compare_codes
+from moot.offchain.disputes.referee.chain_log import ChainLog
+from moot.offchain.disputes.referee.code import compare_codes
 from moot.offchain.errors import BadCall, UsageError
 
 

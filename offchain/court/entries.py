@@ -6,7 +6,7 @@ from typing import Any
 
 from moot.contracts.model.types import Address, Event, Job
 from moot.offchain.court.numbers import LeafCall
-from moot.offchain.disputes.referee import Answer, Call, Outcome, Referee
+from moot.offchain.disputes.referee.port import Answer, Call, Outcome, Referee
 
 _ENCODING_AT = {"enter_tensor": 3, "leaf": 4}
 """The calls that show an operator, and the place of its encoding among their arguments."""

@@ -10,7 +10,7 @@ from moot.offchain.court import record
 from moot.offchain.court.books import Books
 from moot.offchain.court.numbers import Numbers
 from moot.offchain.court.steps import get_mover
-from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.referee.board import Board
 from moot.offchain.programs.graph import Kind, Node
 
 _AT_ELEMENT = frozenset({Phase.FOLD, Phase.LEAF})

@@ -15,7 +15,7 @@ from moot.offchain.arithmetic.exact import sums
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.court.record import Scalar, Value
-from moot.offchain.disputes.openings import get_arguments
+from moot.offchain.disputes.play.openings import get_arguments
 from moot.offchain.errors import ProgramError
 from moot.offchain.programs.decoding import decode_node
 from moot.offchain.programs.graph import Kind, Node, Operand

@@ -27,7 +27,7 @@ from moot.offchain.court.names import Names
 from moot.offchain.court.numbers import Numbers, read_operator, read_scalar
 from moot.offchain.court.steps import Shown, read_opening, read_pick
 from moot.offchain.court.wording import Teller
-from moot.offchain.disputes.board import Board, get_pair, read_move
+from moot.offchain.disputes.referee.board import Board, get_pair, read_move
 
 _BY_EVENT = {
     "JobOpened": "open_job",

@@ -15,7 +15,7 @@ from moot.contracts.reasons import Phase
 from moot.offchain.commitments.tags import CHUNK_BYTES
 from moot.offchain.commitments.tree import get_block
 from moot.offchain.court.record import Opening, Pick, Side, Value
-from moot.offchain.disputes.board import Board
+from moot.offchain.disputes.referee.board import Board
 
 Name = Callable[[int], str]
 """(the index of an operator) -> its name, empty if nobody knows it."""

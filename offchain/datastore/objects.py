@@ -10,7 +10,7 @@
     logs/<digest>              a step's rounding log (`offchain/programs/rounding/entries.py`);
                                keccak(program root | step u64 | log root)
     evidence/<digest>          what proves the operands of an operator that is disputed
-                               (`offchain/disputes/handover.py`, which says whose digest it is)
+                               (`offchain/disputes/evidence/handover.py` says whose digest it is)
 
 A tensor's header and layer (docs/reference/commitments.md) lead up to its root. Whoever has
 verified these few bytes knows the size of all others, and verifies each 256 KiB of them on its own.

@@ -1,1 +1,1 @@
-"""Disputes: a player's view, its moves, and the whole game from joining to payout."""
+"""Disputes, from joining a job to its payout: a room for each part of what a player does."""

@@ -1,6 +1,7 @@
 """A contract upon which parts are demanded and shown, as a party uses it.
 
-`offchain/disputes/availability.py` and `delivery.py` say who does what; this looks, and sends.
+`offchain/disputes/availability/demands.py` and `delivery.py` say who does what; this looks, and
+sends.
 """
 
 from collections import Counter
@@ -22,10 +23,10 @@ from moot.offchain.chain.accounts.fees import GWEI
 from moot.offchain.chain.receipts import Event, Receipt
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.availability import Place, Promised
-from moot.offchain.disputes.gas import offer_gas
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.shown import Shown, read_shown
+from moot.offchain.disputes.availability.calldata import Shown, read_shown
+from moot.offchain.disputes.availability.demands import Place, Promised
+from moot.offchain.disputes.referee.gas import offer_gas
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.errors import ChainError, Reverted
 from moot.offchain.parties.event_log import EventLog
 from moot.offchain.parties.live import Desk

@@ -13,10 +13,10 @@ from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.objects import TensorShape
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.availability import Asker, Lack, Place, Promised, TensorProof
-from moot.offchain.disputes.delivery import Buyer, Delivery
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.shown import ShownChunk
+from moot.offchain.disputes.availability.calldata import ShownChunk
+from moot.offchain.disputes.availability.delivery import Buyer, Delivery
+from moot.offchain.disputes.availability.demands import Asker, Lack, Place, Promised, TensorProof
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.errors import ChainError, StoreError
 from moot.offchain.parties.deliveries import Deliveries, describe
 from moot.offchain.parties.live import Desk

@@ -12,12 +12,12 @@ from moot.offchain.commitments.tree import Digest, hash_root
 from moot.offchain.datastore.objects import BATCHES, HISTORIES, PROGRAMS, RULES, STATES
 from moot.offchain.datastore.rules import decode_rule
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.actors import Client
-from moot.offchain.disputes.arena import ChainView
-from moot.offchain.disputes.availability import Answerer
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call, Outcome
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.availability.demands import Answerer
+from moot.offchain.disputes.play.actors import Client
+from moot.offchain.disputes.play.arena import ChainView
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.referee.port import Call, Outcome
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import CommitmentError, NotInStore, StoreError, UsageError
 from moot.offchain.parties.buying import demand_result, look_after
 from moot.offchain.parties.deliveries import Deliveries

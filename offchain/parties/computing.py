@@ -8,8 +8,9 @@ from moot.contracts.model.types import NOBODY, Job, Terms
 from moot.contracts.reasons import LeafMode
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.store import DataStore, open_copying, open_store
-from moot.offchain.disputes.availability import Lack
-from moot.offchain.disputes.conditions import (
+from moot.offchain.disputes.availability.demands import Lack
+from moot.offchain.disputes.availability.mending import mend_job
+from moot.offchain.disputes.joining.conditions import (
     HOUR_S,
     Conditions,
     Finding,
@@ -19,8 +20,7 @@ from moot.offchain.disputes.conditions import (
     check_worth,
     describe_problems,
 )
-from moot.offchain.disputes.job_check import agree_on, check_job
-from moot.offchain.disputes.mending import mend_job
+from moot.offchain.disputes.joining.job_check import agree_on, check_job
 from moot.offchain.errors import DamagedFile, MootError, NotInStore, WrongComputation, WrongContent
 from moot.offchain.parties.folder import Folder
 from moot.offchain.parties.live import Desk

@@ -1,6 +1,7 @@
 """Premiums for the results of jobs, on a chain: offered, promised, demanded, paid.
 
-`offchain/disputes/delivery.py` says who does what; this looks at the contract, and sends.
+`offchain/disputes/availability/delivery.py` says who does what; this looks at the contract, and
+sends.
 """
 
 from collections.abc import Iterator
@@ -20,10 +21,10 @@ from moot.contracts.reasons import Part, PremiumStatus, PromiseStatus, Status
 from moot.offchain.commitments.known import KnownNodes
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import hash_root
-from moot.offchain.disputes.availability import Place, Promised
-from moot.offchain.disputes.delivery import LEAST_ANSWER_BLOCKS, Delivery
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.shown import ShownChunk
+from moot.offchain.disputes.availability.calldata import ShownChunk
+from moot.offchain.disputes.availability.delivery import LEAST_ANSWER_BLOCKS, Delivery
+from moot.offchain.disputes.availability.demands import Place, Promised
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.errors import CommitmentError
 from moot.offchain.parties.answers import Answers, choose_deposit, read_demands
 from moot.offchain.parties.event_log import Getter

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from moot.contracts.model.types import Pair, Position
 from moot.contracts.reasons import Phase
-from moot.offchain.disputes.board import Board, get_place
-from moot.offchain.disputes.handover import hand_over
+from moot.offchain.disputes.evidence.handover import hand_over
+from moot.offchain.disputes.referee.board import Board, get_place
 from moot.offchain.errors import UnprovenEvidence
 from moot.offchain.parties.live import Desk
 from moot.offchain.parties.recall import Recalled

@@ -17,9 +17,9 @@ from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.disk import Disk
 from moot.offchain.datastore.store import open_copying, open_store
-from moot.offchain.disputes.board import Board, get_place
-from moot.offchain.disputes.evidence import Evidence, judge
-from moot.offchain.disputes.handover import fetch_evidence, load_operands
+from moot.offchain.disputes.evidence.handover import fetch_evidence, load_operands
+from moot.offchain.disputes.evidence.rulings import Evidence, judge
+from moot.offchain.disputes.referee.board import Board, get_place
 from moot.offchain.errors import CostBoundExceeded, StoreError, UsageError, WrongContent
 
 TOGETHER = 4

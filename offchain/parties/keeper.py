@@ -13,10 +13,10 @@ from moot.contracts.reasons import Standing, Status
 from moot.offchain.chain.accounts.fees import GWEI
 from moot.offchain.chain.answers import clean
 from moot.offchain.chain.head import Head
-from moot.offchain.disputes.actors import Actor
-from moot.offchain.disputes.arena import Made
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Outcome
+from moot.offchain.disputes.play.actors import Actor
+from moot.offchain.disputes.play.arena import Made
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.referee.port import Outcome
 from moot.offchain.errors import (
     AccountBusy,
     ChainError,

@@ -1,6 +1,6 @@
 """Desk: a party's chain, account and referee.
 
-What there is to do is the planner's (`offchain/disputes/party.py`).
+What there is to do is the planner's (`offchain/disputes/play/party.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,12 +22,12 @@ from moot.offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read
 from moot.offchain.chain.accounts.fees import GWEI
 from moot.offchain.chain.accounts.keystore import find_exposure
 from moot.offchain.chain.accounts.opening import OwnChain
-from moot.offchain.disputes.actors import Client, View
-from moot.offchain.disputes.arena import ChainView
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.actors import Client, View
+from moot.offchain.disputes.play.arena import ChainView
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.errors import (
     BadCall,
     Reverted,

@@ -1,6 +1,7 @@
 """Clients' promises that what a job commits to can be had, on a chain: made, demanded, kept.
 
-`offchain/disputes/availability.py` says who does what; this looks at the contract, and sends.
+`offchain/disputes/availability/demands.py` says who does what; this looks at the contract, and
+sends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +20,9 @@ from moot.contracts.model.types import Job
 from moot.contracts.reasons import DemandStatus, PromiseStatus
 from moot.offchain.chain.accounts.fees import GWEI
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.availability import Asker, Lack, Promised, calculate_share
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.shown import Shown
+from moot.offchain.disputes.availability.calldata import Shown
+from moot.offchain.disputes.availability.demands import Asker, Lack, Promised, calculate_share
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.parties.answers import Answers, choose_deposit
 from moot.offchain.parties.live import Desk
 from moot.offchain.parties.purse import BUDGET_BLOCKS, Purse

@@ -6,14 +6,19 @@ from moot.contracts.model.types import Job
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.chain.accounts.fees import GWEI
 from moot.offchain.datastore.objects import STATES
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.availability import Lack, Place, explain_weakness
-from moot.offchain.disputes.conditions import check_size, check_terms, describe_problems
-from moot.offchain.disputes.crowds import count_hidden, count_lost
-from moot.offchain.disputes.delivery import Sharer, count_payable, find_result, register
-from moot.offchain.disputes.delivery import explain_weakness as explain_weak_premium
-from moot.offchain.disputes.gas import REVEAL_GAS
-from moot.offchain.disputes.players import Move
+from moot.offchain.disputes.availability.delivery import (
+    Sharer,
+    count_payable,
+    find_result,
+    register,
+)
+from moot.offchain.disputes.availability.delivery import explain_weakness as explain_weak_premium
+from moot.offchain.disputes.availability.demands import Lack, Place, explain_weakness
+from moot.offchain.disputes.joining.conditions import check_size, check_terms, describe_problems
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.play.players import Move
+from moot.offchain.disputes.referee.crowds import count_hidden, count_lost
+from moot.offchain.disputes.referee.gas import REVEAL_GAS
 from moot.offchain.errors import StoreError
 from moot.offchain.parties.computing import make_conditions
 from moot.offchain.parties.deliveries import Deliveries

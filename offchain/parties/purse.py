@@ -7,7 +7,7 @@ from moot.contracts.model.answers import hash_subject
 from moot.contracts.model.types import Address
 from moot.contracts.reasons import PromiseStatus
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.availability import Place, Promised, cost_demand
+from moot.offchain.disputes.availability.demands import Place, Promised, cost_demand
 
 BUDGET_BLOCKS = 50_400
 """One budget is for the demands of so many blocks, about seven days."""

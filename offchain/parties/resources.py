@@ -1,7 +1,7 @@
 """The resources of a party: its money for the gas of its jobs, and what is worth spending it on.
 
 Joining, sending and going on ask the same sums: what calls are offered
-(`offchain/disputes/gas.py`), and what an account has to hold for that
+(`offchain/disputes/referee/gas.py`), and what an account has to hold for that
 (`offchain/chain/accounts/budget.py`). The rule, and why it is so, is in `docs/how-to/parties.md`.
 """
 
@@ -12,9 +12,9 @@ from moot.contracts.model.types import Address, Job, Member, Pair, Terms
 from moot.contracts.reasons import Standing
 from moot.offchain.chain.accounts.budget import find_shortage
 from moot.offchain.chain.accounts.fees import GWEI
-from moot.offchain.disputes.gas import END_GAS, MATCH_GAS, MOST_GAS, calculate_crowd_gas
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.gas import END_GAS, MATCH_GAS, MOST_GAS, calculate_crowd_gas
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.parties.settings import Settings, to_wei
 
 _LAST_GAS = MOST_GAS["leaf"]

@@ -17,7 +17,7 @@ from moot.offchain.chain.answers import parse_data, parse_log
 from moot.offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
 from moot.offchain.chain.receipts import Log
 from moot.offchain.chain.transports import Question
-from moot.offchain.disputes.chain_referee import SENSELESS, ChainReferee
+from moot.offchain.disputes.referee.on_chain import SENSELESS, ChainReferee
 from moot.offchain.errors import ChainUnavailable, NodeError
 from moot.offchain.parties.opinions import Opinions, Said, State
 

@@ -1,6 +1,6 @@
 """The turns of a party that lives: it looks at the chain, acts, sends, and waits for a block.
 
-What there is to do is the planner's (`offchain/disputes/party.py`); this adds the time.
+What there is to do is the planner's (`offchain/disputes/play/party.py`); this adds the time.
 """
 
 import time
@@ -11,11 +11,11 @@ from hashlib import sha256
 from moot.contracts.reasons import Reason, Status
 from moot.offchain.chain.answers import clean
 from moot.offchain.chain.head import Head
-from moot.offchain.disputes.arena import ChainView, Made
-from moot.offchain.disputes.crowds import count_calls
-from moot.offchain.disputes.game import is_overtaken
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call, Outcome
+from moot.offchain.disputes.play.arena import ChainView, Made
+from moot.offchain.disputes.play.game import is_overtaken
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.referee.crowds import count_calls
+from moot.offchain.disputes.referee.port import Call, Outcome
 from moot.offchain.errors import ChainError, ChainUnavailable, MootError, RefereeError, Reverted
 from moot.offchain.parties.events import Tell
 from moot.offchain.parties.live import Desk

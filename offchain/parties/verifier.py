@@ -13,12 +13,12 @@ from moot.contracts.reasons import LeafMode, Outcome, Phase
 from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.web import Web
-from moot.offchain.disputes.actors import Caller
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.evidence import rule_by
-from moot.offchain.disputes.handover import count_bytes
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.evidence.handover import count_bytes
+from moot.offchain.disputes.evidence.rulings import rule_by
+from moot.offchain.disputes.play.actors import Caller
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.board import Board
 from moot.offchain.errors import StoreError, VerifierError
 from moot.offchain.parties.hearing import Hearing, Hearings, judge_found
 from moot.offchain.parties.keeper import Keeper

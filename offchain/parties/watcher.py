@@ -7,9 +7,9 @@ from hashlib import sha256
 from moot.contracts.model.types import NOBODY
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.actors import Actor, Player, View
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.actors import Actor, Player, View
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.parties.keeper import Keeper
 from moot.offchain.parties.live import Deputy, Desk, StandIn
 from moot.offchain.parties.recall import Recalled

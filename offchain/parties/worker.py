@@ -18,8 +18,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from moot.offchain.disputes.availability import Lack
-from moot.offchain.disputes.conditions import get_memory
+from moot.offchain.disputes.availability.demands import Lack
+from moot.offchain.disputes.joining.conditions import get_memory
 from moot.offchain.errors import MootError
 from moot.offchain.parties.computing import GIGABYTE, IncompleteJob, UnwantedJob, compute
 from moot.offchain.parties.events import Lines, Tell

@@ -19,8 +19,8 @@ from typing import IO, Any, Self
 
 from moot.contracts.model.types import Job
 from moot.offchain.children import end_by_input
-from moot.offchain.disputes.availability import Lack, TensorProof
-from moot.offchain.disputes.conditions import HOUR_S, count_left
+from moot.offchain.disputes.availability.demands import Lack, TensorProof
+from moot.offchain.disputes.joining.conditions import HOUR_S, count_left
 from moot.offchain.parties.events import Tell
 from moot.offchain.parties.settings import Settings
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from moot.contracts.model.types import Address
 from moot.offchain.backends.table import DEFAULT
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.cheats.reading import make_cheat
 from moot.offchain.providers.run import Run

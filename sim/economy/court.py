@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from moot.contracts.model.types import MIN_BOND_WEI
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import UsageError
 from moot.sim.economy.cases import Case, Lineup
 from moot.sim.economy.casting import STAKES

@@ -18,10 +18,10 @@ from moot.contracts.model.words import hash_top
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.backends.table import DEFAULT, describe_backend
-from moot.offchain.disputes.evidence import rule_for
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.referee import ModelReferee
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.evidence.rulings import rule_for
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.port import ModelReferee
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import UsageError
 from moot.offchain.programs.catalogue import NAMES as EXAMPLES
 from moot.offchain.providers.agreement import make_task
@@ -41,7 +41,7 @@ from moot.sim.strategies import STRATEGIES, find_conduct
 from moot.sim.witness import Witness
 
 if TYPE_CHECKING:
-    from moot.offchain.disputes.chain_referee import ChainReferee
+    from moot.offchain.disputes.referee.on_chain import ChainReferee
 
 Progress = Callable[[str, int, int], None]
 """Is called during long work: its name, how much is done, and how much there is."""
@@ -209,7 +209,7 @@ class Courtroom:
 
     @cached_property
     def _referee(self) -> "ChainReferee":
-        from moot.offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
+        from moot.offchain.disputes.referee.on_chain import deploy  # noqa: PLC0415 - imports the chain
 
         return deploy(self.chain, self.arithmetic)
 

@@ -9,8 +9,8 @@ import msgspec
 
 from moot.contracts.model.invariants import Step
 from moot.contracts.model.types import Store
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.stages import get_stage
+from moot.offchain.disputes.referee.port import Call
+from moot.offchain.disputes.referee.stages import get_stage
 
 REFUSED = "refused"
 """The stage of a refused call, in the table."""

@@ -8,9 +8,9 @@ from moot.contracts.model.checks import get_member
 from moot.contracts.model.invariants import copy_store
 from moot.contracts.model.types import Address, Job, Member, Store
 from moot.contracts.reasons import Standing, Status
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.referee import Answer, Call, Outcome
-from moot.offchain.disputes.stages import get_stage
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.port import Answer, Call, Outcome
+from moot.offchain.disputes.referee.stages import get_stage
 from moot.offchain.errors import Reverted
 from moot.sim.economy.cases import Case, Move, Seat
 from moot.sim.economy.casting import Party

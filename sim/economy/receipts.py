@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from moot.contracts.model.checks import get_member
 from moot.contracts.model.types import Address, Member
 from moot.contracts.reasons import Standing, Status
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.referee import Answer, Call, Outcome
-from moot.offchain.disputes.stages import get_stage
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.referee.port import Answer, Call, Outcome
+from moot.offchain.disputes.referee.stages import get_stage
 from moot.offchain.errors import ChainError, Reverted
 from moot.sim.economy.cases import AccountReceipt, CallReceipt, Case, Receipts, burn, pay_seat
 from moot.sim.economy.gas import REFUSED

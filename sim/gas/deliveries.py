@@ -18,7 +18,7 @@ from moot.contracts.reasons import Part
 from moot.offchain.chain import Address, Chain, Contract
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, climb, get_height
-from moot.offchain.disputes.availability import list_demand
+from moot.offchain.disputes.availability.demands import list_demand
 from moot.sim.gas.promises import BOND_WEI, SIZES, Job, draw_siblings
 
 ANSWER_BLOCKS, WINDOW_BLOCKS = 3, 10

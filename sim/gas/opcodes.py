@@ -11,7 +11,7 @@ from moot.offchain.chain.gas import (
     TRANSACTION_GAS,
 )
 from moot.offchain.chain.tracer import MAX_REFUND_QUOTIENT, PRECOMPILE, Trace
-from moot.offchain.disputes.game import Played
+from moot.offchain.disputes.play.game import Played
 
 CLASSES: Mapping[str, frozenset[str]] = {
     "keccak": frozenset({"SHA3"}),

@@ -12,10 +12,10 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.chain import Chain, Contract
 from moot.offchain.chain.tester import Tester
-from moot.offchain.disputes.actors import Player, View
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Game, Played
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.actors import Player, View
+from moot.offchain.disputes.play.game import Game, Played
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.lineup import make_runs, settle
 from moot.offchain.providers.setting import Setting

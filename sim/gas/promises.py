@@ -19,7 +19,7 @@ from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
 from moot.offchain.commitments.tensors import encode_header, hash_chunk, hash_tensor
 from moot.offchain.commitments.tree import Digest, climb, get_height, hash_root
-from moot.offchain.disputes.availability import Place, TensorProof, list_demand
+from moot.offchain.disputes.availability.demands import Place, TensorProof, list_demand
 from moot.offchain.programs.limits import (
     MAX_NODE_BYTES,
     MAX_OPERATORS,

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from moot.contracts.model.referee import CALLS
-from moot.offchain.disputes.accounts import Cost, get_costs, sum_stages
+from moot.offchain.disputes.play.accounts import Cost, get_costs, sum_stages
 from moot.sim.gas.play import Measured
 from moot.sim.gas.rows import tabulate
 

@@ -6,9 +6,9 @@ from statistics import median_low
 from typing import Self
 
 from moot.contracts.model.referee import CALLS
-from moot.offchain.disputes.accounts import Cost, get_costs
-from moot.offchain.disputes.game import Played
-from moot.offchain.disputes.stages import STAGE_ORDER
+from moot.offchain.disputes.play.accounts import Cost, get_costs
+from moot.offchain.disputes.play.game import Played
+from moot.offchain.disputes.referee.stages import STAGE_ORDER
 
 
 @dataclass(frozen=True, slots=True)

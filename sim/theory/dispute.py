@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from moot.contracts.model.types import MIN_BOND_WEI, PRIZE_DIVISOR
-from moot.offchain.disputes.crowds import SIDE_MOVES
-from moot.offchain.disputes.game import Played
+from moot.offchain.disputes.play.game import Played
+from moot.offchain.disputes.referee.crowds import SIDE_MOVES
 from moot.offchain.errors import UsageError
 from moot.sim.gas.play import Stage
 from moot.sim.gas.scenarios import REFERENCE

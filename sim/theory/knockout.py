@@ -6,7 +6,7 @@ provider, with every call made, witnessed and in a block of its time.
 
 from dataclasses import dataclass
 
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import UsageError
 from moot.sim.swarm import draw_lies, open_model_swarm, open_swarm
 from moot.sim.theory.dispute import MATCH_MOVES

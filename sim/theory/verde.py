@@ -12,8 +12,8 @@ from itertools import pairwise
 from moot.contracts.deployment import deploy_referee
 from moot.offchain.chain import Chain
 from moot.offchain.chain.tester import Tester
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Played
+from moot.offchain.disputes.play.game import Played
+from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.errors import UsageError
 from moot.sim.paper import seat
 from moot.sim.swarm import SIZE, STAKES, draw_crowds, draw_lies

@@ -1,8 +1,8 @@
 """A trick that keeps the calls of others out of the chain."""
 
 from moot.contracts.model.types import Pair, Position
-from moot.offchain.disputes.actors import View
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.actors import View
+from moot.offchain.disputes.referee.port import Call
 from moot.sim.scheme import Scheme
 
 

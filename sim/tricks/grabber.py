@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from moot.contracts.reasons import Standing
-from moot.offchain.disputes.actors import Player, View
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.actors import Player, View
+from moot.offchain.disputes.referee.port import Call
 from moot.sim.scheme import Scheme
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from moot.offchain.disputes.actors import View
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.actors import View
+from moot.offchain.disputes.referee.port import Call
 from moot.sim.scheme import Scheme
 
 

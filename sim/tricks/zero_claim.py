@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from moot.contracts.model.types import ZERO
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.actors import Player, View
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.actors import Player, View
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.port import Call
 from moot.sim.scheme import Scheme
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moot.contracts.reasons import Standing
-from moot.offchain.disputes.crowds import count_censored
+from moot.offchain.disputes.referee.crowds import count_censored
 from tests.arena.names import HONEST
 from tests.arena.records import BLOCK_GAS, GWEI
 

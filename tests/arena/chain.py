@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from moot.contracts.model.types import Address, Event
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.referee.port import Call
 from tests.arena.ledger import Ledger, read_gas
 from tests.arena.records import BLOCK_GAS, GWEI, TARGET_GAS, Block, Fill, Receipt, Sent, hash_words
 

@@ -123,7 +123,10 @@ def _keep(*args: Any) -> Any:
 @contextmanager
 def plain_words() -> Iterator[None]:
     """Let chain access pass the model's values, instead of the contract's words."""
-    chain_referee, answers = "moot.offchain.disputes.chain_referee", "moot.offchain.parties.answers"
+    chain_referee, answers = (
+        "moot.offchain.disputes.referee.on_chain",
+        "moot.offchain.parties.answers",
+    )
     names = [f"{chain_referee}.pack_call", f"{answers}.pack_args"]
     readers = (chain_referee, "moot.offchain.parties.sight")
     names += [f"{it}.unpack_{name}" for it in readers for name in ("job", "member")]

@@ -10,10 +10,10 @@ from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import Status
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.arena import ChainView
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.arena import ChainView
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.port import Call
 from tests.arena.chain import Chain
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from moot.contracts.model.types import MAX_BLOCKS, Job, Terms
-from moot.offchain.disputes.job_check import _check_clock
+from moot.offchain.disputes.joining.job_check import _check_clock
 from moot.offchain.parties.resources import Resources
 from moot.offchain.parties.settings import Settings
 from tests.arena.jobs import Work

@@ -11,8 +11,8 @@ from moot.contracts.model.types import Job
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.commitments.tensors import compute_history_root
 from moot.offchain.datastore.objects import HISTORIES, STATES, name_object
-from moot.offchain.disputes.conditions import bound_locked_blocks
-from moot.offchain.disputes.gas import calculate_crowd_gas
+from moot.offchain.disputes.joining.conditions import bound_locked_blocks
+from moot.offchain.disputes.referee.gas import calculate_crowd_gas
 from tests.arena.jobs import get_run
 from tests.arena.names import HONEST
 from tests.arena.records import GWEI

@@ -11,7 +11,7 @@ from moot.contracts.model.types import Address, Event, Message, Store
 from moot.contracts.reasons import Revert
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain.reverts import OUT_OF_GAS
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.referee.port import Call
 from tests.arena.records import Receipt, Sent, State, name_account
 
 CHAIN_ID = 4242

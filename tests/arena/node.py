@@ -9,7 +9,7 @@ from moot.contracts.model.ledger import calculate_debt
 from moot.contracts.model.types import NOBODY, ZERO, Address, Job, Terms
 from moot.contracts.reasons import LeafMode, Status
 from moot.offchain.chain.accounts.signers import hash_raw
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.referee.port import Call
 from tests.arena.codec import Codec, get_event_key, get_topic, hash_place
 from tests.arena.ledger import CHAIN_ID, PROMISES, REFEREE, TRUSTED
 from tests.arena.records import BLOCK_GAS, Block, Receipt, Sent

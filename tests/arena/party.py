@@ -55,7 +55,7 @@ def seated() -> Iterator[None]:
     stub = SimpleNamespace(abi=())
     with ExitStack() as stack:
         stack.enter_context(patch.object(serving, "ServerProcess", Server))
-        for module in ("moot.offchain.disputes.chain_referee", "moot.offchain.parties.answers"):
+        for module in ("moot.offchain.disputes.referee.on_chain", "moot.offchain.parties.answers"):
             stack.enter_context(patch(f"{module}.compile_contract", lambda *_, **__: stub))
         yield
 

@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any
 
 from moot.contracts.model.types import Address, Event
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.referee.port import Call
 
 BLOCK_S = 12.0
 BLOCK_GAS = 30_000_000

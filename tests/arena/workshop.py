@@ -12,8 +12,8 @@ from typing import Any
 from unittest.mock import patch
 
 from moot.contracts.model.types import Terms
-from moot.offchain.disputes.availability import Lack
-from moot.offchain.disputes.conditions import Finding
+from moot.offchain.disputes.availability.demands import Lack
+from moot.offchain.disputes.joining.conditions import Finding
 from moot.offchain.errors import MootError
 from moot.offchain.parties import computing, workshop
 from moot.offchain.parties.computing import IncompleteJob, UnwantedJob
@@ -197,9 +197,13 @@ class Shop:
         }
         with ExitStack() as stack:
             for name, piece in checks.items():
-                stack.enter_context(patch(f"moot.offchain.disputes.job_check.{name}", piece))
+                stack.enter_context(
+                    patch(f"moot.offchain.disputes.joining.job_check.{name}", piece)
+                )
             timing = checks["estimate_timing"]
-            stack.enter_context(patch("moot.offchain.disputes.conditions.estimate_timing", timing))
+            stack.enter_context(
+                patch("moot.offchain.disputes.joining.conditions.estimate_timing", timing)
+            )
             stack.enter_context(patch.object(computing, "get_program", lambda *_: task.program))
             stack.enter_context(patch.object(computing, "_get_task", get))
             made = patch.object(computing, "make_run", lambda *_: _computed(work, spend))

@@ -8,11 +8,11 @@ from typing import Any
 from moot.contracts.model.types import Address, Job
 from moot.contracts.model.types import Terms as JobTerms
 from moot.contracts.reasons import Standing, Status
-from moot.offchain.disputes.actors import Client
-from moot.offchain.disputes.conditions import bound_locked_blocks
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.joining.conditions import bound_locked_blocks
+from moot.offchain.disputes.play.actors import Client
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.referee.port import Call
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.parties.settings import Settings
 from moot.sim.paper import Size
 from tests.arena.adversaries.table import FAMILIES

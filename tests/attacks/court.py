@@ -11,11 +11,11 @@ from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Ending, Outcome, Phase
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.openings import make_leaf
-from moot.offchain.disputes.players import find_move
-from moot.offchain.disputes.terms import Stakes, make_terms
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.openings import make_leaf
+from moot.offchain.disputes.play.players import find_move
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
 from moot.sim.paper import Lie, PaperRun, PaperTask, Size, make_task

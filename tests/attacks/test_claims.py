@@ -7,8 +7,9 @@ from moot.contracts.model.types import KEY_BYTES, ZERO, Dive
 from moot.contracts.reasons import Ending, LeafMode, Phase, Reason, Standing, Status
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
-from moot.offchain.disputes import dives, players
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play import descents as dives
+from moot.offchain.disputes.play import players
+from moot.offchain.disputes.play.tournament import Tournament
 from moot.sim.paper import Lie
 from tests.attacks.court import HONEST, LIE, SALT, SMALL, Call, Court, FalseFlag, open_court
 from tests.attacks.twin import Twin

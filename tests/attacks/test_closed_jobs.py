@@ -6,8 +6,8 @@ from typing import Any
 
 from moot.contracts.model.types import Facts, Pair, Position
 from moot.contracts.reasons import Phase, Reason, Status
-from moot.offchain.disputes.board import Board, get_pair, read_move
-from moot.offchain.disputes.players import find_move
+from moot.offchain.disputes.play.players import find_move
+from moot.offchain.disputes.referee.board import Board, get_pair, read_move
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court
 from tests.attacks.twin import Twin
 

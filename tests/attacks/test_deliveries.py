@@ -15,8 +15,8 @@ from moot.contracts.reasons import DemandStatus, PremiumStatus, PromiseStatus, R
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import TensorTree, encode_header
 from moot.offchain.commitments.tree import Tree
-from moot.offchain.disputes.availability import find_answer, list_demand
-from moot.offchain.disputes.delivery import Sharer, explain_weakness
+from moot.offchain.disputes.availability.delivery import Sharer, explain_weakness
+from moot.offchain.disputes.availability.demands import find_answer, list_demand
 from tests.attacks.puppet import SOURCE, Payday
 from tests.referee.deliveries import (
     ANSWER_BLOCKS,

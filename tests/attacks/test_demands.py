@@ -20,7 +20,8 @@ from moot.offchain.chain.accounts.opening import OwnChain
 from moot.offchain.chain.devnode.server import DevNode, Local
 from moot.offchain.chain.jsonrpc import JsonRpc
 from moot.offchain.chain.transports import Question
-from moot.offchain.disputes.availability import (
+from moot.offchain.disputes.availability.delivery import Sharer, count_payable, register
+from moot.offchain.disputes.availability.demands import (
     ANSWER_GAS,
     Lack,
     Place,
@@ -28,9 +29,8 @@ from moot.offchain.disputes.availability import (
     find_answer,
     list_demand,
 )
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.delivery import Sharer, count_payable, register
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.parties import keeper
 from moot.offchain.parties.answers import Answers, choose_deposit
 from moot.offchain.parties.live import Desk

@@ -10,9 +10,9 @@ from moot.contracts.model.types import ZERO, Dive, Pair
 from moot.contracts.reasons import Ending, LeafMode, Phase, Reason
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree, hash_root
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.dives import make_dive
-from moot.offchain.disputes.players import get_tree
+from moot.offchain.disputes.play.descents import make_dive
+from moot.offchain.disputes.play.players import get_tree
+from moot.offchain.disputes.referee.board import Board
 from moot.sim.paper import Lie, PaperRun, PaperTask, Size
 from moot.sim.trees import EvenTree
 from tests.attacks.court import HONEST, LIE, SMALL, Call, Court, open_court

@@ -16,7 +16,7 @@ from moot.contracts.reasons import Phase, Reason, Status
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.illegality import find_proof
+from moot.offchain.disputes.evidence.illegality import find_proof
 from moot.offchain.errors import ProgramError, Reverted
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Slot
 from moot.offchain.programs.legality import check_program

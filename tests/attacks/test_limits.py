@@ -12,7 +12,7 @@ from moot.contracts.reasons import Ending, Phase
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
-from moot.offchain.disputes.gas import calculate_gas_limit
+from moot.offchain.disputes.referee.gas import calculate_gas_limit
 from moot.offchain.programs.encoding import encode_node
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from moot.offchain.programs.limits import (

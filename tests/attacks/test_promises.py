@@ -16,14 +16,14 @@ from moot.offchain.arithmetic.functions import DType
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import TensorTree, encode_header, hash_chunk, hash_tensor
 from moot.offchain.commitments.tree import Tree, hash_root
-from moot.offchain.disputes.availability import (
+from moot.offchain.disputes.availability.demands import (
     Answerer,
     TensorProof,
     explain_weakness,
     find_answer,
     list_demand,
 )
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.programs.limits import MAX_RANK
 from tests.attacks.puppet import SOURCE, Payday
 from tests.quick import only

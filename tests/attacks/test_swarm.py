@@ -3,7 +3,7 @@ from random import Random
 
 import pytest
 
-from moot.offchain.disputes.referee import ModelReferee
+from moot.offchain.disputes.referee.port import ModelReferee
 from moot.sim.swarm import STAKES, Swarm, draw_crowds, draw_lies, open_swarm
 from tests.quick import only
 

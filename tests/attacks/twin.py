@@ -11,8 +11,8 @@ import pytest
 from moot.contracts.model.types import NOBODY, Address, Event, Message, Store
 from moot.contracts.reasons import Reason, Revert
 from moot.offchain.chain import Chain, Contract
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.referee import Outcome
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.port import Outcome
 from moot.offchain.errors import Reverted
 from tests.projection import call_model, compare_words
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from moot.offchain.chain import connect
 from moot.offchain.court.chain_court import ChainCourt
 from moot.offchain.court.record import Record, make_record
-from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.play.game import Game
 from moot.sim.court.follower import Follower
 from moot.sim.court.page import make_page
 from moot.sim.court.server import serve

@@ -13,13 +13,13 @@ from moot.contracts.model.types import Address
 from moot.contracts.reasons import LeafMode
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.disputes.accounts import count_burned
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.chain_referee import deploy
-from moot.offchain.disputes.evidence import rule_for
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.referee import ModelReferee, Referee
-from moot.offchain.disputes.terms import USUAL, Stakes
+from moot.offchain.disputes.evidence.rulings import rule_for
+from moot.offchain.disputes.play.accounts import count_burned
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.on_chain import deploy
+from moot.offchain.disputes.referee.port import ModelReferee, Referee
+from moot.offchain.disputes.referee.terms import USUAL, Stakes
 from moot.offchain.programs.graph import Kind
 from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour

@@ -17,7 +17,7 @@ from moot.contracts.deployment import deploy_referee
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.chain import connect
 from moot.offchain.court.record import encode_record, read_record
-from moot.offchain.disputes.referee_code import compare_codes
+from moot.offchain.disputes.referee.code import compare_codes
 from tests.chain_helpers import LoopbackNode, compile_ledger, deploy_ledger, open_node
 from tests.court_helpers import SCALAR, make_small_record, open_chain
 from tests.end_to_end.command import complaint, moot

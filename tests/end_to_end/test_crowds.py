@@ -12,9 +12,9 @@ from moot.contracts.deployment import deploy_referee
 from moot.contracts.model.types import MIN_BOND_WEI
 from moot.contracts.reasons import Ending
 from moot.offchain.chain import connect
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Game, Played
-from moot.offchain.disputes.terms import USUAL, Stakes
+from moot.offchain.disputes.play.game import Game, Played
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.terms import USUAL, Stakes
 from moot.sim.paper import Lie, Size, seat
 from tests.quick import only
 

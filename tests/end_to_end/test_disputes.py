@@ -13,9 +13,9 @@ from moot.offchain.arithmetic.exact import EXACT, is_sum
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tensors import Array, encode_elements
-from moot.offchain.disputes.evidence import rule_for
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.locate import Located, Scalar, locate
+from moot.offchain.disputes.evidence.rulings import rule_for
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.play.locate import Located, Scalar, locate
 from moot.offchain.programs.graph import Kind, Node
 from moot.offchain.programs.semantics import count_links
 from moot.offchain.providers.catalogue import CHEATS

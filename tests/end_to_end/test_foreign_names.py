@@ -15,11 +15,11 @@ from moot.command.narrator import LONGEST
 from moot.contracts.deployment import deploy_referee
 from moot.offchain.chain import connect
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes import job_check
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.conditions import Conditions
-from moot.offchain.disputes.job_check import agree_on, check_job
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.joining import job_check
+from moot.offchain.disputes.joining.conditions import Conditions
+from moot.offchain.disputes.joining.job_check import agree_on, check_job
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import StoreError
 from moot.offchain.parties.events import Lines
 from moot.offchain.providers.publication import put_task

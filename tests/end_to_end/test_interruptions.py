@@ -12,11 +12,11 @@ from moot.contracts.model.types import Address
 from moot.contracts.model.words import hash_facts, hash_position
 from moot.contracts.reasons import Ending, Revert, Status
 from moot.offchain.chain import connect
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import LEFT, Game
-from moot.offchain.disputes.referee import Call, ModelReferee
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.play.game import LEFT, Game
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.port import Call, ModelReferee
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store

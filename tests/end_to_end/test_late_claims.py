@@ -10,9 +10,9 @@ from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Ending, Phase, Standing
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree, hash_root
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store

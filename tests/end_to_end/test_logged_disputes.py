@@ -10,12 +10,12 @@ from moot.contracts.model.types import Address, Facts
 from moot.contracts.reasons import Ending, LeafMode
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.board import get_place
-from moot.offchain.disputes.conditions import Conditions
-from moot.offchain.disputes.evidence import check_log, collect
-from moot.offchain.disputes.job_check import _choose_element, agree_on
-from moot.offchain.disputes.referee import ModelReferee
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.evidence.rulings import check_log, collect
+from moot.offchain.disputes.joining.conditions import Conditions
+from moot.offchain.disputes.joining.job_check import _choose_element, agree_on
+from moot.offchain.disputes.referee.board import get_place
+from moot.offchain.disputes.referee.port import ModelReferee
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import LogError, UnprovenEvidence, UsageError, WrongLog
 from moot.offchain.programs.rounding.entries import encode_log, make_log
 from moot.offchain.programs.rounding.meaning import is_loggable

@@ -6,7 +6,7 @@ import pytest
 
 from moot.contracts.model.types import Position
 from moot.contracts.reasons import Ending, Outcome
-from moot.offchain.disputes.accounts import calculate_fees, count_burned
+from moot.offchain.disputes.play.accounts import calculate_fees, count_burned
 from moot.offchain.providers.run import Run
 from tests.end_to_end.courtroom import (
     COURTS,

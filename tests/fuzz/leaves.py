@@ -10,10 +10,10 @@ from typing import Any
 from moot.contracts.model.leaf import Context, compute_leaf
 from moot.contracts.model.types import Address, Facts
 from moot.contracts.reasons import Revert
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.openings import make_leaf
-from moot.offchain.disputes.referee import ModelReferee
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.play.openings import make_leaf
+from moot.offchain.disputes.referee.port import ModelReferee
 from moot.offchain.programs.graph import Origin
 from moot.offchain.programs.semantics import (
     compute_element,

@@ -25,9 +25,9 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import EMPTY_TOP, Array, TensorTree, compute_state_root
 from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.disputes.board import Board, get_pair, read_move
-from moot.offchain.disputes.players import find_move
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.play.players import find_move
+from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run

@@ -34,9 +34,9 @@ _FEES = ("tests/unit/test_accounts.py",)
 _WORKSHOP = ("tests/unit/test_errands.py", "tests/parties/test_workshop.py")
 TESTS: Mapping[str, Sequence[str]] = {
     "parties/resources.py": _RESOURCES,
-    "disputes/gas.py": _RESOURCES,
-    "disputes/conditions.py": ("tests/unit/test_conditions.py",),
-    "disputes/crowds.py": ("tests/property/test_crowds.py",),
+    "disputes/referee/gas.py": _RESOURCES,
+    "disputes/joining/conditions.py": ("tests/unit/test_conditions.py",),
+    "disputes/referee/crowds.py": ("tests/property/test_crowds.py",),
     "chain/accounts/budget.py": _FEES,
     "chain/accounts/fees.py": _FEES,
     "chain/accounts/sender.py": _SENDING,

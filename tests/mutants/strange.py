@@ -8,7 +8,7 @@ from moot.contracts.reasons import Phase
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree, hash_root
-from moot.offchain.disputes.dives import make_dive, open_top
+from moot.offchain.disputes.play.descents import make_dive, open_top
 from moot.sim.paper import Lie
 from moot.sim.trees import EvenTensor
 from tests.mutants import operators

@@ -14,10 +14,10 @@ from moot.contracts.model.checks import name_job, name_match
 from moot.contracts.model.types import MIN_BOND_WEI, ZERO, Dive, Terms
 from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import LeafMode, Phase, Status
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.players import find_move
-from moot.offchain.disputes.terms import Stakes, make_terms
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.players import find_move
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 from tests.mutants.replay import Call
 from tests.mutants.tape import ACCOUNTS, CLIENT, MEMBERS, SALT, VERIFIER, Tape

@@ -9,9 +9,9 @@ from moot.contracts.deployment import bind_referee
 from moot.contracts.model.types import Address
 from moot.offchain.chain import Address as ChainAddress
 from moot.offchain.chain import Chain, Contract, connect
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.providers.agreement import make_task as capture_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run

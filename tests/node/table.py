@@ -8,9 +8,9 @@ from moot.contracts.deployment import deploy_referee
 from moot.contracts.model.types import Address
 from moot.offchain.chain import Chain
 from moot.offchain.chain.tester import Tester
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Game, Played
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.play.game import Game, Played
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.sim.paper import Lie, Size, seat
 from tests.node.anvil import ACCOUNTS, MNEMONIC
 

@@ -14,7 +14,7 @@ import pytest
 from moot.contracts.deployment import bind_referee
 from moot.contracts.model.types import NOBODY
 from moot.offchain.chain import Chain, connect
-from moot.offchain.disputes.chain_referee import ChainReferee
+from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.sim.paper import Lie
 from tests.node.anvil import Anvil
 from tests.node.table import (

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from moot.offchain.chain import connect
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.providers.behaviour import Behaviour
 from moot.sim.paper import Lie
 from tests.end_to_end import courtroom

@@ -10,9 +10,9 @@ from moot.contracts.compiler import Artifact
 from moot.contracts.deployment import deploy_referee
 from moot.contracts.reasons import LeafMode, Reason
 from moot.offchain.chain import Address, Chain, Contract, connect
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import Reverted
 from moot.sim.paper import Lie
 from tests.end_to_end import courtroom

@@ -21,15 +21,15 @@ from moot.offchain.chain.accounts.budget import calculate_reserve, find_shortage
 from moot.offchain.chain.accounts.fees import GWEI, Fees
 from moot.offchain.chain.receipts import Address as ChainAddress
 from moot.offchain.chain.receipts import Transaction
-from moot.offchain.disputes.actors import Actor, Player, View
-from moot.offchain.disputes.arena import ChainView
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
-from moot.offchain.disputes.gas import MOST_GAS, calculate_gas_limit
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Answer, Call, ModelReferee
-from moot.offchain.disputes.terms import Stakes, make_terms
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.actors import Actor, Player, View
+from moot.offchain.disputes.play.arena import ChainView
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.crowds import Pace, calculate_least_clock, count_calls
+from moot.offchain.disputes.referee.gas import MOST_GAS, calculate_gas_limit
+from moot.offchain.disputes.referee.port import Answer, Call, ModelReferee
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import TransactionRefused
 from moot.offchain.parties.live import Deputy, StandIn
 from moot.offchain.parties.resources import Resources, make_stand

@@ -13,7 +13,7 @@ from typing import Any
 
 from moot.offchain.datastore.objects import HISTORIES, STATES
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import MootError, StoreError
 from moot.offchain.parties.computing import compute, read_claim, recall_run
 from moot.offchain.parties.policy import Policy

@@ -21,7 +21,7 @@ import numpy as np
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tensors import Array, compute_tensor_root
-from moot.offchain.disputes.handover import FIRST_LINE, decode_evidence
+from moot.offchain.disputes.evidence.handover import FIRST_LINE, decode_evidence
 from moot.offchain.errors import MootError, ProgramError, VerifierError
 from moot.offchain.programs.decoding import decode_node, decode_program
 from moot.offchain.programs.encoding import encode_first_line, encode_node, encode_program

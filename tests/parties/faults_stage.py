@@ -26,7 +26,7 @@ from moot.offchain.chain.accounts import create_keystore
 from moot.offchain.chain.accounts.journal import FOLDER_VARIABLE
 from moot.offchain.chain.devnode.__main__ import LISTENING
 from moot.offchain.chain.receipts import Transaction
-from moot.offchain.disputes.chain_referee import ChainReferee, deploy
+from moot.offchain.disputes.referee.on_chain import ChainReferee, deploy
 from tests.sending.payer import make_step
 
 BLOCK_S = 0.2

@@ -30,9 +30,9 @@ from moot.offchain.chain.devnode.server import DevNode, Local
 from moot.offchain.chain.jsonrpc import JsonRpc
 from moot.offchain.chain.receipts import Transaction
 from moot.offchain.chain.transports import HttpTransport
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.terms import Stakes, make_terms
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import ChainError
 from moot.offchain.parties.sight import Sight
 from moot.sim.paper import Size, make_task

@@ -8,9 +8,9 @@ from moot.contracts.model.types import Facts, Terms
 from moot.contracts.reasons import LeafMode, Outcome
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.board import Board, get_place
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.handover import hand_over
+from moot.offchain.disputes.evidence.handover import hand_over
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.board import Board, get_place
 from moot.offchain.errors import UnprovenEvidence, VerifierError
 from moot.offchain.parties.hearing import Hearing, judge_found
 from moot.offchain.parties.verifier import rule

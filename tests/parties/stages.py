@@ -19,8 +19,8 @@ from moot.offchain.chain.devnode.server import DevNode, serve
 from moot.offchain.chain.receipts import Transaction
 from moot.offchain.datastore.objects import EVIDENCE, HISTORIES, STATES, TENSORS, name_object
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.chain_referee import ChainReferee, deploy
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.referee.on_chain import ChainReferee, deploy
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.parties.computing import compute
 from moot.offchain.parties.keeper import opened_keeper
 from moot.offchain.parties.policy import Policy

@@ -9,7 +9,7 @@ import pytest
 
 from moot.offchain.backends.cuda import driver
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.parties import testnet
 from moot.offchain.parties.computing import read_claim
 from moot.offchain.providers.agreement import make_task

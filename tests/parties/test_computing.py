@@ -11,7 +11,7 @@ import pytest
 
 from moot.contracts.model.types import Address, Job
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.parties.computing import CLAIM, UnwantedJob, compute, recall_run
 from moot.offchain.parties.policy import Policy
 from moot.offchain.parties.settings import Settings

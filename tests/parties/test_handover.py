@@ -23,13 +23,13 @@ from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.datastore import fetch
 from moot.offchain.datastore.objects import EVIDENCE, TENSORS, name_object
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.evidence import LogEvidence, check, collect, get_arithmetic
-from moot.offchain.disputes.handover import (
+from moot.offchain.disputes.evidence.handover import (
     decode_evidence,
     encode_evidence,
     fetch_evidence,
     name_evidence,
 )
+from moot.offchain.disputes.evidence.rulings import LogEvidence, check, collect, get_arithmetic
 from moot.offchain.errors import CostBoundExceeded, ProgramError, StoreError, UnprovenEvidence
 from moot.offchain.parties.handing import Giver
 from moot.offchain.parties.hearing import Hearing, hear

@@ -11,8 +11,8 @@ import pytest
 from moot.contracts.deployment import bind_referee
 from moot.offchain.chain import connect
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import UsageError
 from moot.offchain.parties import testnet
 from moot.offchain.providers.agreement import make_task

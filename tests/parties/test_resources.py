@@ -12,16 +12,16 @@ from moot.contracts.reasons import Standing
 from moot.offchain.chain.accounts.budget import calculate_reserve
 from moot.offchain.chain.accounts.fees import GWEI, FeePolicy, calculate_fees
 from moot.offchain.chain.receipts import Address, Transaction
-from moot.offchain.disputes.gas import (
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.gas import (
     END_GAS,
     MATCH_GAS,
     MOST_GAS,
     calculate_crowd_gas,
     calculate_gas_limit,
 )
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.terms import make_terms
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.referee.port import Call
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.parties.resources import Resources, Stand, make_stand
 from moot.offchain.parties.settings import Settings
 from moot.sim.paper import Size, make_task

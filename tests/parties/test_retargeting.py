@@ -15,10 +15,10 @@ from moot.offchain.chain import Chain
 from moot.offchain.chain.accounts import FeePolicy, NodeAccount, open_chain
 from moot.offchain.chain.devnode.server import DevNode, Local
 from moot.offchain.chain.jsonrpc import JsonRpc
-from moot.offchain.disputes.actors import Player
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.referee import Call, Outcome
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.play.actors import Player
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.port import Call, Outcome
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import Reverted
 from moot.offchain.parties.keeper import Work
 from moot.offchain.parties.live import Desk

@@ -15,8 +15,8 @@ from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.datastore.objects import EVIDENCE, HISTORIES, STATES, TENSORS, name_object
 from moot.offchain.datastore.server import Server
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.handover import decode_evidence
+from moot.offchain.disputes.evidence.handover import decode_evidence
+from moot.offchain.disputes.referee.board import Board
 from moot.offchain.errors import StoreError
 from moot.offchain.parties.provider import Provider
 from moot.offchain.parties.serving import Stage

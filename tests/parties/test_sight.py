@@ -20,11 +20,11 @@ from moot.offchain.chain.accounts.opening import OwnChain
 from moot.offchain.chain.devnode.server import DevNode, Local
 from moot.offchain.chain.jsonrpc import JsonRpc
 from moot.offchain.chain.transports import Question
-from moot.offchain.disputes.arena import ChainView
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.terms import Stakes, make_terms
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.arena import ChainView
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import ChainUnavailable
 from moot.offchain.parties.event_log import EventLog, Getter
 from moot.offchain.parties.live import connected_desk

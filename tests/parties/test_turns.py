@@ -8,11 +8,11 @@ import pytest
 
 from moot.contracts.model.types import Pair
 from moot.contracts.reasons import Reason, Revert, Standing
-from moot.offchain.disputes.actors import View
-from moot.offchain.disputes.arena import Made
-from moot.offchain.disputes.gas import MOVE_GAS
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.actors import View
+from moot.offchain.disputes.play.arena import Made
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.referee.gas import MOVE_GAS
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.errors import StoreError
 from moot.offchain.parties import turns
 from moot.offchain.parties.live import Desk, StandIn

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from moot.offchain.disputes.availability import Lack, TensorProof
+from moot.offchain.disputes.availability.demands import Lack, TensorProof
 from moot.offchain.parties import workshop as workshops
 from moot.offchain.parties.settings import Settings
 from moot.offchain.parties.workshop import (

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moot.contracts.model.types import MAX_BLOCKS
-from moot.offchain.disputes.crowds import (
+from moot.offchain.disputes.referee.crowds import (
     SIDE_MOVES,
     Pace,
     _count_for_ever,
@@ -21,8 +21,8 @@ from moot.offchain.disputes.crowds import (
     count_censored,
     count_withstood,
 )
-from moot.offchain.disputes.gas import MOST_SIDE_MOVES, MOVE_GAS
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.referee.gas import MOST_SIDE_MOVES, MOVE_GAS
+from moot.offchain.disputes.referee.terms import Stakes
 
 ENDLESS = 10**9
 

@@ -26,7 +26,7 @@ from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import LeafMode, Phase, Reason, Revert
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree, get_block, get_height
-from moot.offchain.disputes.dives import make_dive
+from moot.offchain.disputes.play.descents import make_dive
 
 CLIENT, FIRST, SECOND = (f"0x{number:040x}" for number in (1, 2, 3))
 START = b"\x07" * 32

@@ -44,10 +44,15 @@ from moot.offchain.datastore.objects import (
     name_object,
 )
 from moot.offchain.datastore.store import DataStore, open_copying, open_store
-from moot.offchain.disputes.availability import Lack, Place, find_answer, list_demand
-from moot.offchain.disputes.mending import MOST_PLACES, _name_all, mend_job
-from moot.offchain.disputes.shown import Shown, ShownChunk, ShownOperator, read_shown
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.availability.calldata import (
+    Shown,
+    ShownChunk,
+    ShownOperator,
+    read_shown,
+)
+from moot.offchain.disputes.availability.demands import Lack, Place, find_answer, list_demand
+from moot.offchain.disputes.availability.mending import MOST_PLACES, _name_all, mend_job
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import CommitmentError, NotInStore, WrongContent
 from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.publication import get_task, put_task

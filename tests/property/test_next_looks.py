@@ -6,9 +6,14 @@ from hypothesis import strategies as st
 from moot.contracts.model.answers import Demand, Promise, Subject
 from moot.contracts.model.delivery import Premium
 from moot.contracts.reasons import DemandStatus, Part, PremiumStatus, Status
-from moot.offchain.disputes.availability import Place, Promised
-from moot.offchain.disputes.delivery import LEAST_ANSWER_BLOCKS, LOOKS, Delivery, Sharer
-from moot.offchain.disputes.players import Move
+from moot.offchain.disputes.availability.delivery import (
+    LEAST_ANSWER_BLOCKS,
+    LOOKS,
+    Delivery,
+    Sharer,
+)
+from moot.offchain.disputes.availability.demands import Place, Promised
+from moot.offchain.disputes.play.players import Move
 
 CLIENT, SHARERS = "0xc1", ("0xa1", "0xa2", "0xa3")
 SUBJECT = Subject("0xee", 0, 0, 8, 0, 0, bytes(32), bytes(32), bytes(32))

@@ -25,7 +25,7 @@ from moot.offchain.datastore.objects import RULES, TENSORS, name_object
 from moot.offchain.datastore.orders import Order
 from moot.offchain.datastore.rules import Rule, decode_rule, encode_rule
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import CommitmentError, StoreError, UsageError, WrongContent
 from moot.offchain.programs.graph import DType, Slot
 from moot.offchain.providers.batches import Choice, RuledBatches

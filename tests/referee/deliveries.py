@@ -17,9 +17,9 @@ from moot.contracts.reasons import DemandStatus, Part, PremiumStatus
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import Array, TensorTree
 from moot.offchain.commitments.tree import Tree, hash_root
-from moot.offchain.disputes.availability import Place, TensorProof, list_demand
-from moot.offchain.disputes.delivery import Delivery, find_result, register
-from moot.offchain.disputes.players import Move
+from moot.offchain.disputes.availability.delivery import Delivery, find_result, register
+from moot.offchain.disputes.availability.demands import Place, TensorProof, list_demand
+from moot.offchain.disputes.play.players import Move
 from moot.offchain.providers.task import Task
 from tests.referee.promises import TASK, prove_tensor
 from tests.referee.stage import CLIENT, PROVIDERS

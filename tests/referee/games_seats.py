@@ -7,7 +7,7 @@ from random import Random
 from moot.contracts.model.types import MIN_BOND_WEI, Address
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.referee.terms import Stakes
 from tests.referee.games_stories import HONEST, LIES, SHAPES, Story, make_deck
 
 STAKES = Stakes(MIN_BOND_WEI, 1001, 6, 6, 4, 12, 2)

@@ -14,7 +14,7 @@ from moot.contracts.reasons import LeafMode
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tensors import Array
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.run import Run
 from moot.sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task

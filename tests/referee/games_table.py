@@ -26,9 +26,9 @@ from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import Ending, Outcome, Phase, Reason, Revert, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.commitments.keccak import keccak256
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.openings import make_leaf
-from moot.offchain.disputes.players import Move, find_move
+from moot.offchain.disputes.play.openings import make_leaf
+from moot.offchain.disputes.play.players import Move, find_move
+from moot.offchain.disputes.referee.board import Board
 from moot.offchain.providers.run import Run
 from tests.referee.games_books import Books
 from tests.referee.games_forgery import forge

@@ -12,16 +12,16 @@ from moot.contracts.model.types import Address
 from moot.contracts.reasons import Part
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.commitments.tensors import Array
-from moot.offchain.disputes.availability import (
+from moot.offchain.disputes.availability.calldata import ShownChunk
+from moot.offchain.disputes.availability.demands import (
     Place,
     Promised,
     TensorProof,
     find_answer,
     list_demand,
 )
-from moot.offchain.disputes.players import Move
-from moot.offchain.disputes.shown import ShownChunk
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.play.players import Move
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.programs.graph import Slot
 from moot.offchain.providers.task import Task
 from tests.referee.illegal import LEGAL

@@ -36,10 +36,10 @@ from moot.contracts.model.watch import finish, may_play
 from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import Outcome, Phase, Revert, Standing, Status
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.board import Board, get_pair, get_place, read_move
-from moot.offchain.disputes.openings import make_leaf
-from moot.offchain.disputes.players import Move, find_move, get_tree
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.openings import make_leaf
+from moot.offchain.disputes.play.players import Move, find_move, get_tree
+from moot.offchain.disputes.referee.board import Board, get_pair, get_place, read_move
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.programs.graph import Origin
 from moot.sim.paper import PaperRun, PaperTask
 

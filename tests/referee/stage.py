@@ -26,9 +26,9 @@ from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import LeafMode, Phase, Standing, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.disputes.board import Board, get_pair, read_move
-from moot.offchain.disputes.players import find_move
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.play.players import find_move
+from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 from tests.referee.search import SALT, Call, decide, list_detours
 from tests.referee.twins import Twins

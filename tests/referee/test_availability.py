@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from moot.contracts.reasons import DemandStatus, Part, PromiseStatus, Reason
-from moot.offchain.disputes.availability import Answerer, Asker, Lack, find_answer, list_demand
+from moot.offchain.disputes.availability.demands import (
+    Answerer,
+    Asker,
+    Lack,
+    find_answer,
+    list_demand,
+)
 from tests.referee.promises import BEYOND, LAST_BLOCK, PLACES, TASK, Promises, prove
 from tests.referee.stage import ACCOUNTS, CLIENT, PROVIDERS
 from tests.referee.vaults import spoil

@@ -9,9 +9,9 @@ import pytest
 from moot.contracts.reasons import PremiumStatus, PromiseStatus, Reason
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
-from moot.offchain.disputes.availability import Asker, Lack, Place, list_demand
-from moot.offchain.disputes.delivery import Buyer, Sharer, register
-from moot.offchain.disputes.shown import ShownChunk
+from moot.offchain.disputes.availability.calldata import ShownChunk
+from moot.offchain.disputes.availability.delivery import Buyer, Sharer, register
+from moot.offchain.disputes.availability.demands import Asker, Lack, Place, list_demand
 from moot.offchain.parties.buying import find_lack
 from tests.referee.deliveries import (
     BEYOND,

@@ -16,7 +16,7 @@ import pytest
 from moot.contracts.model.invariants import get_match_bound, get_move_bound
 from moot.contracts.model.types import Terms
 from moot.contracts.reasons import LeafMode
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 from tests.quick import only
 from tests.referee.search import Found, Search, Villain

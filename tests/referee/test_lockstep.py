@@ -28,8 +28,8 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tree import fold_children
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.players import Move, find_move
+from moot.offchain.disputes.play.players import Move, find_move
+from moot.offchain.disputes.referee.board import Board
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 from moot.sim.paper import Lie, Size
 from tests.projection import compare_words

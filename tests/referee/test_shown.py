@@ -7,8 +7,8 @@ import pytest
 from moot.contracts.compiler import compile_contract
 from moot.contracts.model.abi import pack_args
 from moot.offchain.chain.codec import Codec
-from moot.offchain.disputes.availability import Place, find_answer
-from moot.offchain.disputes.shown import read_shown
+from moot.offchain.disputes.availability.calldata import read_shown
+from moot.offchain.disputes.availability.demands import Place, find_answer
 from tests.referee.promises import TASK, Promises
 from tests.referee.stage import CLIENT, PROVIDERS
 

@@ -13,7 +13,7 @@ from moot.contracts.model.watch import Watcher
 from moot.contracts.reasons import Phase, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.disputes.gas import calculate_gas_limit
+from moot.offchain.disputes.referee.gas import calculate_gas_limit
 from tests.machine import BALANCE_WEI, Machine, Result, make_log
 from tests.projection import call_model, compare_words
 

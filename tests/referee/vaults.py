@@ -13,10 +13,10 @@ from moot.contracts.model.checks import require
 from moot.contracts.model.types import NOBODY, Address, Event, Message
 from moot.contracts.reasons import Reason, Revert
 from moot.offchain.commitments.keccak import keccak256
-from moot.offchain.disputes.availability import Promised
-from moot.offchain.disputes.players import Move
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.availability.demands import Promised
+from moot.offchain.disputes.play.players import Move
+from moot.offchain.disputes.referee.port import Call
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.providers.task import Task
 from tests.machine import BALANCE_WEI, Deployed, Machine, make_log
 from tests.referee.stage import ACCOUNTS, CLIENT

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from moot.offchain.chain.accounts.fees import GWEI
 from moot.offchain.chain.devnode.blocks import Blocks
 from moot.offchain.chain.receipts import GAS_LIMIT, Address, Transaction
-from moot.offchain.disputes.crowds import TIP_WEI, count_censored
-from moot.offchain.disputes.gas import MOST_GAS, offer_gas
+from moot.offchain.disputes.referee.crowds import TIP_WEI, count_censored
+from moot.offchain.disputes.referee.gas import MOST_GAS, offer_gas
 
 BURNER = bytes.fromhex("60fe60005360016000f3")
 """Makes a contract that takes all the gas of its call."""

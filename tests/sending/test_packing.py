@@ -9,7 +9,7 @@ from moot.offchain.chain.accounts.fees import GWEI
 from moot.offchain.chain.devnode.blocks import Blocks
 from moot.offchain.chain.devnode.server import DevNode, Local
 from moot.offchain.chain.receipts import GAS_LIMIT, Mined, Transaction
-from moot.offchain.disputes.gas import calculate_crowd_gas, offer_gas
+from moot.offchain.disputes.referee.gas import calculate_crowd_gas, offer_gas
 from tests.sending.censorship import Censor, Packed
 from tests.sending.payer import KEY, PAYER, find_payee
 

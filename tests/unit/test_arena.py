@@ -7,13 +7,13 @@ import pytest
 
 from moot.contracts.model.types import Address
 from moot.contracts.reasons import Standing
-from moot.offchain.disputes.actors import Player, View
-from moot.offchain.disputes.arena import Arena, ChainView
-from moot.offchain.disputes.crowds import count_calls
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call, ModelReferee, Outcome
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.actors import Player, View
+from moot.offchain.disputes.play.arena import Arena, ChainView
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.crowds import count_calls
+from moot.offchain.disputes.referee.port import Call, ModelReferee, Outcome
 from moot.sim.gas.play import Latecomer
 from moot.sim.paper import Lie, Size, seat
 from tests.sim_helpers import open_referee

@@ -16,8 +16,8 @@ from moot.offchain.backends.cpu import selections
 from moot.offchain.backends.cpu.kernels.largest import find_largest
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.job_check import _check_leaves, check_drawn_steps
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.joining.job_check import _check_leaves, check_drawn_steps
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import WrongComputation
 from moot.offchain.execution.preparation import Preparation
 from moot.offchain.parties.computing import CLAIM, UnwantedJob, compute

@@ -17,7 +17,7 @@ from moot.offchain.datastore.bucket import Bucket
 from moot.offchain.datastore.disk import Disk
 from moot.offchain.datastore.objects import TENSORS, encode_prefix, name_object
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
 from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.publication import get_task, put_task

@@ -16,7 +16,7 @@ from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.disputes.conditions import (
+from moot.offchain.disputes.joining.conditions import (
     Conditions,
     Finding,
     bound_locked_blocks,
@@ -35,7 +35,7 @@ from moot.offchain.disputes.conditions import (
     get_memory,
     has_problem,
 )
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.programs.cost import compute_least_memory, count_bytes
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from moot.offchain.programs.legality import check_program

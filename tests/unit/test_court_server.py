@@ -13,7 +13,7 @@ from moot.offchain.chain import Chain, connect
 from moot.offchain.chain.connection import TESTER
 from moot.offchain.court.chain_court import ChainCourt
 from moot.offchain.court.record import Frame
-from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.play.game import Game
 from moot.offchain.errors import BadCall, UsageError
 from moot.sim.court.follower import MOST_FRAMES, Film, Follower
 from moot.sim.court.server import serve

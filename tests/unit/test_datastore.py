@@ -24,7 +24,7 @@ from moot.offchain.datastore.disk import Disk
 from moot.offchain.datastore.objects import TENSORS, encode_prefix, name_object
 from moot.offchain.datastore.store import DataStore, open_store
 from moot.offchain.datastore.web import Web
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
 from moot.offchain.programs.graph import DType, Slot
 from moot.offchain.providers.agreement import make_task

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from moot.contracts.model.types import Job
 from moot.offchain.chain import Address, Receipt
-from moot.offchain.disputes.accounts import calculate_burned, calculate_fees
-from moot.offchain.disputes.game import Played
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.play.accounts import calculate_burned, calculate_fees
+from moot.offchain.disputes.play.game import Played
+from moot.offchain.disputes.referee.terms import make_terms
 from tests.sim_helpers import make_task
 
 ADDRESS = Address("0x" + "11" * 20)

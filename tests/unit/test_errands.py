@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.contracts.model.types import Address, Job
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.parties.settings import Settings
 from moot.offchain.parties.workshop import MOST_DEATHS, Checks, Errand, plan_errand
 from tests.sim_helpers import make_task

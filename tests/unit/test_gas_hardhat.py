@@ -1,7 +1,7 @@
 """The file for tools that read Hardhat's gas statistics."""
 
 from moot.offchain.chain import Address, Receipt
-from moot.offchain.disputes.game import Played
+from moot.offchain.disputes.play.game import Played
 from moot.sim.gas.hardhat import make_stats
 from moot.sim.gas.play import Measured
 from moot.sim.gas.scenarios import ARITIES, REFERENCE

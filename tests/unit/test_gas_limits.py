@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moot.offchain.chain.receipts import GAS_LIMIT, Address, Transaction
-from moot.offchain.disputes.crowds import BLOCK_GAS_SHARE, count_calls
-from moot.offchain.disputes.gas import (
+from moot.offchain.disputes.referee.crowds import BLOCK_GAS_SHARE, count_calls
+from moot.offchain.disputes.referee.gas import (
     END_GAS,
     MATCH_GAS,
     MEASURED_BYTES,

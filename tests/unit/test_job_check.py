@@ -19,11 +19,17 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.table import ARITHMETICS
 from moot.offchain.chain import Chain, Contract, connect
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes import job_check, referee_code
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.crowds import Pace, calculate_least_clock, count_calls, count_censored
-from moot.offchain.disputes.job_check import Agreement, bound_answer, check_job
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.joining import job_check
+from moot.offchain.disputes.joining.job_check import Agreement, bound_answer, check_job
+from moot.offchain.disputes.referee.crowds import (
+    Pace,
+    calculate_least_clock,
+    count_calls,
+    count_censored,
+)
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.port import code as referee_code
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.programs.decoding import decode_program
 from moot.offchain.programs.encoding import encode_program
 from moot.offchain.providers.agreement import make_task

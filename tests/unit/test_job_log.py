@@ -11,8 +11,8 @@ from moot.contracts.deployment import bind_referee, deploy_referee
 from moot.contracts.model.types import Event
 from moot.offchain.chain import Chain, connect
 from moot.offchain.chain.connection import TESTER
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.game import Game
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.sim.paper import Lie, Size, seat
 from tests.chain_helpers import LoopbackNode, open_node
 

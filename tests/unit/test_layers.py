@@ -41,6 +41,11 @@ LAYERS = (
     "moot.offchain.verifier",
     "moot.offchain.providers",
     "moot.offchain.disputes",
+    "moot.offchain.disputes.referee",
+    "moot.offchain.disputes.play",
+    "moot.offchain.disputes.evidence",
+    "moot.offchain.disputes.availability",
+    "moot.offchain.disputes.joining",
     "moot.offchain.parties",
     "moot.offchain.court",
     "moot.bench",
@@ -64,6 +69,7 @@ LAYERS = (
     "moot.asking",
     "moot.markets",
     "moot.conformance",
+    "moot.known_memory",
     "moot.session",
     "moot",
     "moot.command",
@@ -160,7 +166,7 @@ def test_modules_of_the_root_have_layers() -> None:
 
 def test_a_higher_import_would_be_seen() -> None:
     """The order of the layers is strict where it matters."""
-    assert layer_of("moot.sim.economy.market") > layer_of("moot.offchain.disputes.game")
+    assert layer_of("moot.sim.economy.market") > layer_of("moot.offchain.disputes.play.game")
     assert layer_of("moot.contracts.model.leaf") > layer_of("moot.offchain.arithmetic.evaluate")
     assert layer_of("moot.offchain.chain.gas") > layer_of("moot.contracts.model.types")
 

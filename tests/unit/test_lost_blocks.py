@@ -2,7 +2,7 @@
 
 import pytest
 
-from moot.offchain.disputes.crowds import count_censored, count_hidden, count_lost
+from moot.offchain.disputes.referee.crowds import count_censored, count_hidden, count_lost
 from moot.offchain.parties.policy import Policy, ask_policy
 
 BLOCK_GAS = 30_000_000

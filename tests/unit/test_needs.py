@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from moot import known_memory as needs
 from moot import session
-from moot.offchain.disputes import needs
 from moot.offchain.providers.setting import Setting
 from moot.session import prepare
 

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from moot.offchain.chain import Address, Receipt
 from moot.offchain.chain.gas import TRANSACTION_GAS
-from moot.offchain.disputes.accounts import get_costs, sum_stages
-from moot.offchain.disputes.game import Played
-from moot.offchain.disputes.stages import STAGE_ORDER
+from moot.offchain.disputes.play.accounts import get_costs, sum_stages
+from moot.offchain.disputes.play.game import Played
+from moot.offchain.disputes.referee.stages import STAGE_ORDER
 from moot.sim.gas import GasRow, Spread, summarise
 
 CALLS = ("commit", "descend", "enter_claimed", "leaf", "collect")

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from moot.offchain.disputes.referee import Outcome
+from moot.offchain.disputes.referee.port import Outcome
 from moot.sim.economy.casting import STAKES
 from moot.sim.economy.receipts import SLASHED, WON
 from moot.sim.strategies import TRICKS

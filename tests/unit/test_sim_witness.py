@@ -11,9 +11,9 @@ from moot.contracts.model import ledger
 from moot.contracts.model.invariants import BrokenInvariantError
 from moot.contracts.model.types import ZERO, Address, Event
 from moot.offchain.chain import Chain, tester
-from moot.offchain.disputes.chain_referee import ChainReferee
-from moot.offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.disputes.referee.port import Answer, Call, ModelReferee, Outcome
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import Reverted
 from moot.sim.economy.receipts import WON, read_cost
 from moot.sim.strategies import STRATEGIES, Conduct

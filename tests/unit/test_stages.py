@@ -14,7 +14,7 @@ from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import compute_history_root
 from moot.offchain.commitments.tree import Tree
 from moot.offchain.datastore.objects import HISTORIES, STATES, TENSORS, name_object
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.parties.serving import Stage, has_won, is_published, is_shown, publish
 from moot.offchain.providers.store import Store
 from tests.sim_helpers import make_task

@@ -5,11 +5,11 @@ import pytest
 
 from moot.contracts.reasons import LeafMode
 from moot.offchain.commitments.tensors import TensorTree
-from moot.offchain.disputes.evidence import rule_for
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.locate import locate
-from moot.offchain.disputes.referee import ModelReferee
-from moot.offchain.disputes.terms import Stakes
+from moot.offchain.disputes.evidence.rulings import rule_for
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.play.locate import locate
+from moot.offchain.disputes.referee.port import ModelReferee
+from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.programs.graph import Origin
 from moot.sim.paper import FIRST_PRODUCT, Lie, PaperRun, Size, make_task, seat
 from tests.quick import every

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from docs.tools.economics import ROOT, SECTIONS, WIDTH, tabulate_summary
-from moot.offchain.disputes.game import Played
+from moot.offchain.disputes.play.game import Played
 from moot.offchain.errors import UsageError
 from moot.sim.gas.scenarios import REFERENCE
 from moot.sim.gas.snapshot import NAME, Line, read

@@ -7,7 +7,7 @@ from moot.contracts.reasons import Standing, Status
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
 from moot.offchain.datastore.objects import HISTORIES
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.referee.port import Call
 from tests.arena.adversary import Adversary
 from tests.arena.names import HONEST
 from tests.arena.records import name_account

@@ -6,8 +6,8 @@ from moot.contracts.model.answers import MIN_DEPOSIT_WEI, Subject, make_subject
 from moot.contracts.reasons import DemandStatus, Part, PromiseStatus, Status
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
-from moot.offchain.disputes.availability import list_demand, show_tensor
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.availability.demands import list_demand, show_tensor
+from moot.offchain.disputes.referee.port import Call
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import get_run, get_task
 from tests.arena.ledger import REFEREE

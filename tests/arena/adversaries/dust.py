@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from moot.contracts.model.types import MAX_BLOCKS
-from moot.offchain.disputes.terms import Stakes, make_terms
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import Work, get_task
 from tests.arena.records import name_account

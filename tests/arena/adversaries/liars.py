@@ -8,9 +8,9 @@ from random import Random
 
 from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Standing, Status
-from moot.offchain.disputes.actors import Client, Player
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.actors import Client, Player
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.referee.port import Call
 from moot.sim.paper import Lie
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import get_run

@@ -4,7 +4,7 @@ from random import Random
 
 from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Standing, Status
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.referee.port import Call
 from tests.arena.adversary import Adversary
 from tests.arena.names import HONEST
 from tests.arena.records import name_account

@@ -4,8 +4,8 @@ from dataclasses import replace
 from random import Random
 
 from moot.contracts.model.types import Terms as JobTerms
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.terms import make_terms
+from moot.offchain.disputes.referee.port import Call
+from moot.offchain.disputes.referee.terms import make_terms
 from moot.sim.paper import Size
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import Work, get_task

@@ -17,7 +17,7 @@ from moot.contracts.reasons import LeafMode, Revert
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.chain import Chain
 from moot.offchain.commitments.tensors import Array, encode_elements
-from moot.offchain.disputes.conditions import (
+from moot.offchain.disputes.joining.conditions import (
     LEAST_S,
     Conditions,
     Finding,
@@ -31,16 +31,16 @@ from moot.offchain.disputes.conditions import (
     count_left,
     has_problem,
 )
-from moot.offchain.disputes.crowds import (
+from moot.offchain.disputes.play.openings import make_leaf
+from moot.offchain.disputes.referee.code import compare_codes
+from moot.offchain.disputes.referee.crowds import (
     Pace,
     calculate_least_clock,
     count_calls,
     count_censored,
     count_lost,
 )
-from moot.offchain.disputes.gas import REVEAL_GAS
-from moot.offchain.disputes.openings import make_leaf
-from moot.offchain.disputes.referee_code import compare_codes
+from moot.offchain.disputes.referee.gas import REVEAL_GAS
 from moot.offchain.errors import LogError, MootError, ProgramError, WrongComputation
 from moot.offchain.programs.decoding import decode_program
 from moot.offchain.programs.encoding import encode_program

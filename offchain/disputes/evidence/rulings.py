@@ -22,8 +22,8 @@ from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import Array, commit_tensor, compute_tensor_root, hash_tensor
 from moot.offchain.commitments.tree import Digest, climb, get_height, is_member
 from moot.offchain.datastore.objects import decode_header
-from moot.offchain.disputes.board import Board, get_place
-from moot.offchain.disputes.openings import prove_before, prove_root
+from moot.offchain.disputes.play.openings import prove_before, prove_root
+from moot.offchain.disputes.referee.board import Board, get_place
 from moot.offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
 from moot.offchain.programs.cost import get_elements
 from moot.offchain.programs.decoding import decode_layout, decode_node
@@ -37,7 +37,7 @@ from moot.offchain.verifier.questions import Question
 from moot.offchain.verifier.verifier import rule
 
 if TYPE_CHECKING:
-    from moot.offchain.disputes.game import Game
+    from moot.offchain.disputes.play.game import Game
 
 
 @dataclass(frozen=True, slots=True)

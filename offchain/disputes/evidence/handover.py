@@ -22,7 +22,7 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.objects import EVIDENCE, TensorShape, decode_header, name_object
 from moot.offchain.datastore.store import DataStore
-from moot.offchain.disputes.evidence import Evidence, LogEvidence, Shown, check, collect
+from moot.offchain.disputes.evidence.rulings import Evidence, LogEvidence, Shown, check, collect
 from moot.offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
 from moot.offchain.programs.cost import compute_operator_cost
 from moot.offchain.programs.decoding import Reader

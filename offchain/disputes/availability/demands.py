@@ -15,9 +15,9 @@ from moot.contracts.reasons import DemandStatus, Part, PromiseStatus
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import Array, TensorTree
 from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.disputes.gas import MOST_GAS
-from moot.offchain.disputes.players import Move
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.players import Move
+from moot.offchain.disputes.referee.gas import MOST_GAS
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.providers.task import Task
 
 DEMAND_GAS = MOST_GAS["demand"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from moot.contracts.model.types import Address, Pair
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.tournament import Tournament, order_pair
+from moot.offchain.disputes.play.tournament import Tournament, order_pair
 
 
 def choose_pairs(tournament: Tournament, block: int, own: Digest | None = None) -> Iterator[Pair]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from moot.contracts.model.types import Address
 from moot.contracts.reasons import Phase, Status
-from moot.offchain.disputes.actors import Actor, Player, View
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.actors import Actor, Player, View
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.port import Call
 
 
 @dataclass

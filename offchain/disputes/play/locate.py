@@ -8,11 +8,11 @@ from moot.contracts.reasons import Phase
 from moot.offchain.arithmetic.functions import Function
 from moot.offchain.commitments.tags import CHUNK_BYTES
 from moot.offchain.commitments.tensors import encode_elements, get_chunk_count
-from moot.offchain.disputes.board import get_place
-from moot.offchain.disputes.dives import find_difference, split
-from moot.offchain.disputes.game import Game
-from moot.offchain.disputes.openings import make_leaf
-from moot.offchain.disputes.tournament import Ended
+from moot.offchain.disputes.play.descents import find_difference, split
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.disputes.play.openings import make_leaf
+from moot.offchain.disputes.play.tournament import Ended
+from moot.offchain.disputes.referee.board import get_place
 from moot.offchain.programs.graph import Kind, Origin
 from moot.offchain.programs.semantics import finish
 from moot.offchain.providers.testimony import Testimony

@@ -8,8 +8,8 @@ from moot.contracts.model.words import hash_pair
 from moot.offchain.chain import Chain, Contract
 from moot.offchain.chain import Event as ChainEvent
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.board import get_pair
-from moot.offchain.disputes.chain_log import ChainLog
+from moot.offchain.disputes.referee.board import get_pair
+from moot.offchain.disputes.referee.chain_log import ChainLog
 
 KEYS_AT_ONCE = 500
 """For so many matches at once a node is asked; some refuse longer lists."""

@@ -11,11 +11,11 @@ from typing import Protocol
 from moot.contracts.model.types import ZERO, Address, Job
 from moot.contracts.reasons import Outcome, Phase, Standing
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.pairing import choose_pairs
-from moot.offchain.disputes.players import find_move
-from moot.offchain.disputes.referee import Call
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.pairing import choose_pairs
+from moot.offchain.disputes.play.players import find_move
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.errors import VerifierError
 from moot.offchain.providers.testimony import Testimony
 

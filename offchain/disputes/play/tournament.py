@@ -18,7 +18,7 @@ from moot.contracts.reasons import Ending, Outcome
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.board import Board, get_pair, read_move
+from moot.offchain.disputes.referee.board import Board, get_pair, read_move
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from moot.contracts.reasons import LeafMode, Phase
 from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
 from moot.offchain.commitments.tensors import encode_elements
 from moot.offchain.commitments.tree import Tree, hash_root
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.dives import find_difference, make_dive, open_top, split
-from moot.offchain.disputes.openings import make_leaf
+from moot.offchain.disputes.play.descents import find_difference, make_dive, open_top, split
+from moot.offchain.disputes.play.openings import make_leaf
+from moot.offchain.disputes.referee.board import Board
 from moot.offchain.programs.graph import Origin
 from moot.offchain.providers.testimony import Testimony
 

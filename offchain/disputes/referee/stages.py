@@ -2,7 +2,7 @@
 
 from moot.contracts.model.types import Pair
 from moot.contracts.reasons import Phase
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.referee.port import Call
 
 STAGE_ORDER = ("joining", "history", "trace", "tensor", "fold", "leaf", "payout")
 """The stages in the order of a game."""

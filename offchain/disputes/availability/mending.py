@@ -28,8 +28,8 @@ from moot.offchain.datastore.objects import (
     name_object,
 )
 from moot.offchain.datastore.store import DataStore, bound_program
-from moot.offchain.disputes.availability import Lack, Place, TensorProof
-from moot.offchain.disputes.shown import Shown, ShownChunk, ShownOperator
+from moot.offchain.disputes.availability.calldata import Shown, ShownChunk, ShownOperator
+from moot.offchain.disputes.availability.demands import Lack, Place, TensorProof
 from moot.offchain.errors import CommitmentError, NotInStore, ProgramError, WrongContent
 from moot.offchain.programs.decoding import Draft, decode_layout, decode_program, read_draft
 from moot.offchain.programs.encoding import join_program

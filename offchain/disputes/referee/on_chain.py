@@ -25,9 +25,9 @@ from moot.offchain.chain import Chain, Contract, connect
 from moot.offchain.chain import Event as ChainEvent
 from moot.offchain.chain.receipts import Transaction
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.gas import offer_gas
-from moot.offchain.disputes.job_log import JobLog
-from moot.offchain.disputes.referee import Answer, Call, Outcome, open_store
+from moot.offchain.disputes.referee.gas import offer_gas
+from moot.offchain.disputes.referee.job_log import JobLog
+from moot.offchain.disputes.referee.port import Answer, Call, Outcome, open_store
 from moot.offchain.errors import BadCall, ChainError, ChainUnavailable
 
 SENSELESS = (BadCall, LookupError, TypeError, ValueError, OverflowError)

@@ -15,10 +15,10 @@ from moot.contracts.model.types import Address, Job
 from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.crowds import count_calls
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Answer, Call, Outcome, Referee
-from moot.offchain.disputes.tournament import Tournament
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.crowds import count_calls
+from moot.offchain.disputes.referee.port import Answer, Call, Outcome, Referee
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from moot.contracts.model.types import MAX_BLOCKS
 from moot.offchain.chain.accounts.fees import GWEI, SLOWNESS
-from moot.offchain.disputes.gas import MOST_SIDE_MOVES, MOVE_GAS
+from moot.offchain.disputes.referee.gas import MOST_SIDE_MOVES, MOVE_GAS
 
 BLOCK_GAS_SHARE = 2
 """Whoever sends counts on one part in so many of a block's gas: the other side moves, too."""

@@ -17,15 +17,15 @@ from moot.contracts.reasons import PremiumStatus, PromiseStatus, Status
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.disputes.availability import (
+from moot.offchain.disputes.availability.demands import (
     ANSWER_GAS,
     Place,
     Promised,
     list_answers,
     show_tensor,
 )
-from moot.offchain.disputes.players import Move
-from moot.offchain.disputes.referee import Call
+from moot.offchain.disputes.play.players import Move
+from moot.offchain.disputes.referee.port import Call
 
 LEAST_ANSWER_BLOCKS = 4
 """Whoever promises needs so many blocks to see a demand and to get its answer into one."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from moot.contracts.model.types import Job
 from moot.contracts.reasons import Status
-from moot.offchain.disputes.game import Game, Played
-from moot.offchain.disputes.stages import STAGE_ORDER
+from moot.offchain.disputes.play.game import Game, Played
+from moot.offchain.disputes.referee.stages import STAGE_ORDER
 
 
 @dataclass(frozen=True, slots=True)

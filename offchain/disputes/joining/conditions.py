@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from moot.contracts.model.types import NOBODY, Address, Job, Terms
 from moot.contracts.reasons import LeafMode, Status
 from moot.offchain.backends.table import DEFAULT
-from moot.offchain.disputes.crowds import SIDE_MOVES
+from moot.offchain.disputes.referee.crowds import SIDE_MOVES
 from moot.offchain.programs.cost import compute_least_memory, count_bytes
 from moot.offchain.programs.graph import Program
 from moot.offchain.providers.rates import estimate_timing

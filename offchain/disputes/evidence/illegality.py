@@ -4,7 +4,7 @@ from math import prod
 
 from moot.offchain.commitments.tensors import TensorTree
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.players import Move
+from moot.offchain.disputes.play.players import Move
 from moot.offchain.errors import ProgramError
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Slot
 from moot.offchain.programs.legality import check_node

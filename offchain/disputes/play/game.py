@@ -16,14 +16,14 @@ from moot.contracts.model.types import NOBODY, Address, Event, Terms
 from moot.contracts.reasons import LeafMode, Reason, Standing
 from moot.contracts.reasons import Outcome as Ruling
 from moot.offchain.chain import Receipt
-from moot.offchain.disputes.actors import Caller, Client, Player
-from moot.offchain.disputes.arena import Arena, ChainView, Made
-from moot.offchain.disputes.board import Board
-from moot.offchain.disputes.party import Party
-from moot.offchain.disputes.referee import Call, Outcome, Referee
-from moot.offchain.disputes.stages import get_stage
-from moot.offchain.disputes.terms import Stakes, make_terms
-from moot.offchain.disputes.tournament import Ended, Tournament
+from moot.offchain.disputes.play.actors import Caller, Client, Player
+from moot.offchain.disputes.play.arena import Arena, ChainView, Made
+from moot.offchain.disputes.play.party import Party
+from moot.offchain.disputes.play.tournament import Ended, Tournament
+from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.port import Call, Outcome, Referee
+from moot.offchain.disputes.referee.stages import get_stage
+from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import ChainError, RefereeError, Reverted, TransactionLost
 from moot.offchain.providers.task import Task
 

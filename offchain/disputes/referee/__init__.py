@@ -1,0 +1,1 @@
+"""The referee as a player meets it: its port, the contract behind it, logs, terms and gas."""
