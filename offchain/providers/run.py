@@ -110,9 +110,9 @@ class Run:
         """What it has cost to share the run out; None where it was not, or is not over."""
         return None if self._sharing is None else self._sharing.cost
 
-    def _make_executor(self, *, is_anew: bool = False) -> Executor:
+    def _make_executor(self) -> Executor:
         """Return an executor, of the plans of the task where it does what they do."""
-        is_shared = self._program is self.task.program and not is_anew
+        is_shared = self._program is self.task.program
         program = self.task.prepare(self._backend) if is_shared else self._program
         return Executor(program, self._threads, self._backend)
 
@@ -145,7 +145,8 @@ class Run:
                 if lost_after == len(self._roots):
                     raise
                 lost_after = len(self._roots)
-                self._executor = self._make_executor(is_anew=True)
+                self.task.forget(self._backend)
+                self._executor = self._make_executor()
             else:
                 break
         if waits:

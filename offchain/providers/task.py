@@ -72,6 +72,10 @@ class Task:
             self._prepared[backend] = Preparation(self.program, backend)
         return self._prepared[backend]
 
+    def forget(self, backend: str) -> None:
+        """Forget the plans on a backend, whose device was lost with all that they have there."""
+        self._prepared.pop(backend, None)
+
     @cached_property
     def _prepared(self) -> dict[str, Preparation]:
         return {}

@@ -360,16 +360,23 @@ def test_a_launch_that_fails_while_it_is_recorded_ends_the_record(use: Use) -> N
 def test_a_device_lost_in_a_graph_costs_the_steps_since_the_last_checkpoint(
     use: Use, tmp_path: Path
 ) -> None:
-    """A run goes on from its checkpoint on the device as it starts anew, to the same roots."""
+    """A run goes on from its checkpoint on the device as it starts anew, to the same roots.
+
+    The task's next runs get the plans of that device, not those that were lost.
+    """
     captured = make_program()
     task = Task(captured.program, captured.initial_state, captured.batch, 2 * COLD + 2, COLD + 1)
     ours = Run(task, Behaviour(), Store(tmp_path / "ours"))
     ours.compute()
-    for number, is_lost in enumerate((False, True)):
+    for is_lost in (False, True):
+        task.forget("cuda")
         library = use(Running())
         library.fails_in_graph = 2 if is_lost else -1
-        theirs = Run(task, Behaviour(), Store(tmp_path / str(number)), backend="cuda")
+        before = task.prepare("cuda")
+        theirs = Run(task, Behaviour(), Store(tmp_path / str(is_lost)), backend="cuda")
         theirs.compute()
         assert list(theirs.roots) == list(ours.roots)
+        assert (task.prepare("cuda") is not before) == is_lost
         assert library.calls.count("cuDevicePrimaryCtxReset_v2") == is_lost
+        assert library.calls.count("cuInit") == 1 + is_lost
         assert "cuGraphLaunch" in library.calls
