@@ -108,6 +108,7 @@ def prepare(config: Config, progress: Progress = lambda *_: None) -> None:
     Raises:
         UsageError: there is no such program, or a conduct is impossible with it.
     """
+    _check_conducts(config)
     courtroom = _open_courtroom(config.program, config.chain.url)
     courtroom.progress = progress
     if config.fidelity == "played":

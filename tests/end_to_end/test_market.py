@@ -12,7 +12,7 @@ import pytest
 from moot.offchain.chain.gas import TRANSACTION_GAS
 from moot.offchain.providers.catalogue import CHEATS
 from moot.sim.strategies import TRICKS
-from tests.end_to_end.command import moot
+from tests.end_to_end.command import complaint, moot
 
 JOBS = 4
 MIX = "honest=2,lazy=1,wrong-output=1,false-flag=1"
@@ -229,3 +229,29 @@ def test_every_strategy_can_be_in_a_market(names: Iterable[str], tmp_path: Path)
     honest = next(row for row in ran.told["accounts"] if row["strategy"] == "honest")
     assert honest["jobs"] == honest["won"] == honest["right"] > 0
     assert len(ran.told["accounts"]) > len(list(names))
+
+
+TRICK = '''
+"""A trick of a user's."""
+
+from moot.sim.scheme import Scheme
+
+
+class Late(Scheme):
+    """Lies, and says so in no other way than others do."""
+
+    runs = ("wrong-output",)
+'''
+
+
+def test_a_trick_of_a_users_file_is_played_and_is_in_no_table(tmp_path: Path) -> None:
+    """A market plays it as any strategy and takes its bond; a table of cases does not know it."""
+    path = tmp_path / "late.py"
+    path.write_text(TRICK)
+    words = ("--jobs", "1", "--mix", f"honest=1,{path}:Late=1", *LENGTH)
+    told = run(*words, "--json").told
+    assert told["run"]["caught"] == 1
+    assert [it["slashed"] for it in told["accounts"] if it["strategy"] == f"{path}:Late"] == [1]
+    line = complaint(moot("market", *words, "--set", "fidelity=modelled"), status=2)
+    assert f"{path}:Late is a trick or a cheat" in line
+    assert 'fidelity = "played"' in line
