@@ -263,7 +263,9 @@ def test_folders_that_hold_no_results_are_one_line(tmp_path: Path) -> None:
     complaint(missing, status=2)
 
 
-@pytest.mark.parametrize("table", every(6, ["runs", *TABLES]))
+@pytest.mark.parametrize(
+    "table", every(6, ["runs", *(it for it in TABLES if it not in {"calls", "accounts"})])
+)
 def test_damaged_tables_are_one_line(copied: Path, table: str) -> None:
     """A truncated table is one line with its name, where it is read; it is never half a report."""
     path = copied / f"{table}.parquet"
