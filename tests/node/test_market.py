@@ -22,7 +22,7 @@ def test_a_market_is_the_same_on_a_node(node: Anvil) -> None:
     Other addresses have other zero bytes, each of which is 12 gas.
     """
     base = replace_keys(open_config("played"), {"jobs": JOBS, "seed": SEED})
-    told, gases = [], []
+    told, gases = list[tuple[object, ...]](), list[list[int]]()
     for url in (IN_PROCESS, node.url):
         kept = Kept()
         counts = simulate(replace_keys(base, {"chain.url": url}), kept)
