@@ -28,6 +28,9 @@ from tests.report_helpers import EXAMPLE, ROOT, make_broken, make_sweep
 
 GWEI = 10**9
 
+UNREAD = ("calls", "accounts")
+"""The tables of receipts, which no report draws."""
+
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -263,9 +266,7 @@ def test_folders_that_hold_no_results_are_one_line(tmp_path: Path) -> None:
     complaint(missing, status=2)
 
 
-@pytest.mark.parametrize(
-    "table", every(6, ["runs", *(it for it in TABLES if it not in {"calls", "accounts"})])
-)
+@pytest.mark.parametrize("table", every(6, ["runs", *(it for it in TABLES if it not in UNREAD)]))
 def test_damaged_tables_are_one_line(copied: Path, table: str) -> None:
     """A truncated table is one line with its name, where it is read; it is never half a report."""
     path = copied / f"{table}.parquet"
