@@ -141,6 +141,7 @@ def test_a_page_without_javascript_says_so(browser: Browser, report: Path) -> No
     context.close()
 
 
+@pytest.mark.slow
 def test_a_report_prints_every_plot(browser: Browser, report: Path, tmp_path: Path) -> None:
     """On paper there are no controls, and the page still holds all sections."""
     with open_file(browser, report) as seen:

@@ -14,7 +14,7 @@ from tests.chain_arithmetic.rounding import load_changed
 from tests.chain_arithmetic.subjects import SUBJECTS, TRANSCENDENTAL
 from tests.quick import every, share
 
-each_subject = pytest.mark.parametrize("name", SUBJECTS)
+each_subject = pytest.mark.parametrize("name", every(4, SUBJECTS))
 
 
 @each_subject
@@ -26,7 +26,7 @@ def test_the_record_is_of_this_code(name: str) -> None:
     assert (record["wrong"], record["undecided"]) == (0, 0)
 
 
-@pytest.mark.parametrize("name", every(2, SUBJECTS))
+@pytest.mark.parametrize("name", every(4, SUBJECTS))
 def test_a_part_of_the_volume(name: str) -> None:
     """The known operands and 200 others come out right."""
     count = share(200)
@@ -80,6 +80,7 @@ def test_pieces_are_reproducible() -> None:
     assert not np.array_equal(first, other)
 
 
+@pytest.mark.slow
 def test_the_digest_is_of_what_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A constant far below changes the digest of those that use it; comments change nothing."""
 

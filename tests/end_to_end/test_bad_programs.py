@@ -140,7 +140,7 @@ MODELS: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # torch's
-@pytest.mark.parametrize("case", every(3, MODELS))
+@pytest.mark.parametrize("case", every(4, MODELS))
 def test_strange_models_are_refused(tmp_path: Path, case: str) -> None:
     """What is no module of plain Python, or leaves torch's ordinary ways, is refused by name."""
     parts, says = MODELS[case]

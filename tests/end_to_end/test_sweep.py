@@ -216,6 +216,7 @@ def test_a_sweep_that_is_killed_while_it_joins(market: str, plain: Path, tmp_pat
     assert read(tmp_path) == read(plain)
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_goes_on(market: str, plain: Path, tmp_path: Path) -> None:
     """After Ctrl-C there is one line, no process is left, and the same command goes on."""
     words = ("sweep", market, *GRID, "-j", "2", "-o", str(tmp_path))

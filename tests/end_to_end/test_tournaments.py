@@ -21,7 +21,7 @@ from tests.end_to_end.courtroom import (
 from tests.quick import only
 
 
-@pytest.mark.parametrize("court", only({"chain"}, COURTS))
+@pytest.mark.parametrize("court", only({"model"}, COURTS))
 def test_one_honest_claim_beats_all_others(case: Case, liars: dict[str, Run], court: str) -> None:
     """Against every cheat at once the honest claim is left, and every liar has lost its bond."""
     players = {"honest-1": case.honest} | liars | {"honest-2": case.honest}

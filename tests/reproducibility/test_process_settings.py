@@ -283,7 +283,7 @@ def _several_torch_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_several_torch_threads")
-@pytest.mark.parametrize("setting", [UPWARD_AND_FLUSHING, STRANGE[0], Setting(1)])
+@pytest.mark.parametrize("setting", every(3, [UPWARD_AND_FLUSHING, STRANGE[0], Setting(1)]))
 def test_captures_do_not_depend_on_the_setting(setting: Setting) -> None:
     """Weights, constants and batches that torch computes for an example are always the same."""
 

@@ -21,6 +21,7 @@ from moot.offchain.chain import Chain, Contract, connect
 from moot.offchain.datastore.store import open_store
 from moot.offchain.disputes.joining import job_check
 from moot.offchain.disputes.joining.job_check import Agreement, bound_answer, check_job
+from moot.offchain.disputes.referee import code as referee_code
 from moot.offchain.disputes.referee.crowds import (
     Pace,
     calculate_least_clock,
@@ -28,7 +29,6 @@ from moot.offchain.disputes.referee.crowds import (
     count_censored,
 )
 from moot.offchain.disputes.referee.on_chain import ChainReferee
-from moot.offchain.disputes.referee.port import code as referee_code
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.programs.decoding import decode_program
 from moot.offchain.programs.encoding import encode_program

@@ -100,6 +100,7 @@ def test_pools(rank: int, is_max: bool, ceil_mode: bool, data: st.DataObject) ->
     check_gradients(lambda x: pool(x, kernel, **options).square().sum(), x)
 
 
+@pytest.mark.slow
 @FEW
 @given(RANKS, st.data())
 def test_adaptive_pools(rank: int, data: st.DataObject) -> None:
@@ -144,6 +145,7 @@ RESIZES = {
 }
 
 
+@pytest.mark.slow
 @FEW
 @given(RANKS, st.data())
 def test_resizes(rank: int, data: st.DataObject) -> None:

@@ -224,7 +224,7 @@ def test_rates_over_a_long_run(name: str) -> None:
     "optimizer",
     [
         pytest.param(SGD(LinearDecay(RATE, 9), 0.9, 0.1), id="SGD"),
-        pytest.param(Lion(Warmup(0.01, 2)), id="Lion"),
+        pytest.param(Lion(Warmup(0.01, 2)), id="Lion", marks=pytest.mark.slow),
         pytest.param(Adafactor(StepDecay(RATE, 2)), id="Adafactor", marks=pytest.mark.slow),
     ],
 )
@@ -280,6 +280,7 @@ def test_groups_are_torch_s() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_groups_of_different_optimizers() -> None:
     """A group's update is what its optimizer alone would do, whatever the other groups use."""
     groups = [Group(is_vector, Lion(0.01)), Group(everything, Adafactor(0.01))]
