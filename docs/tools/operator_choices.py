@@ -27,8 +27,8 @@ class Choice(NamedTuple):
 
 CHOICES: Mapping[str, Choice] = {
     "kernels": Choice(
-        "`hardshrink`, `hardtanh`, `relu6`, `softshrink`, `gelu`, `hardswish`, `elu`, `selu`, "
-        "`logit`",
+        "`hardshrink`, `hardtanh`, `relu6`, `softshrink`, `gelu`, `hardswish`, `elu`, `celu`, "
+        "`selu`, `logit`",
         "NaN, infinities",
         "one result for numbers that fill a vector register, another for the rest",
         "the one that follows from the definition: the gradient passes at NaN, gelu(inf) is inf",
