@@ -24,9 +24,7 @@ STEPS, CHECKPOINT_EVERY = 6, 3
 
 _OF_SWEEPS = frozenset({"runs", "failed"})
 
-_OF_PROGRAM = (
-    *("size", "data", "precision", "inference", "trust_capture", "arithmetic", "backend"),
-)
+_OF_PROGRAM = ("size", "data", "precision", "inference", "trust_capture", "arithmetic", "backend")
 _KEYS = {
     "jobs": "jobs",
     "seed": "seed",

@@ -32,11 +32,12 @@ def open_conduct_stream(conduct: str, place: int, number: int) -> np.random.Gene
     """Return the generator of what a conduct draws in a case, whatever the seed of the run.
 
     Args:
-        conduct: its name.
+        conduct: its name; in which folder a user's file lies makes no difference.
         place: how many in the case have the same conduct and come before it.
         number: of the case.
     """
-    words = [zlib.crc32(conduct.encode()), place, number]
+    name = conduct.rpartition("/")[2]
+    words = [zlib.crc32(name.encode()), place, number]
     return np.random.default_rng(np.random.SeedSequence(words))
 
 

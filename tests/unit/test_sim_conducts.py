@@ -10,6 +10,7 @@ import pytest
 from moot.offchain.errors import UsageError
 from moot.offchain.providers.catalogue import CHEATS
 from moot.sim.economy.receipts import WON
+from moot.sim.economy.streams import open_conduct_stream
 from moot.sim.scheme import Scheme
 from moot.sim.strategies import STRATEGIES, TRICKS, Conduct, find_conduct
 from tests.courtroom_helpers import hear
@@ -102,3 +103,11 @@ def test_the_table_is_read_in_no_time() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+def test_what_a_conduct_draws_does_not_depend_on_the_folder_of_its_file() -> None:
+    """The same file elsewhere draws the same; another class, or another place, draws anew."""
+    one, other = (open_conduct_stream(f"{it}/late.py:Late", 0, 1).random() for it in ("/a", "b/c"))
+    assert one == other == open_conduct_stream("late.py:Late", 0, 1).random()
+    assert one != open_conduct_stream("late.py:Later", 0, 1).random()
+    assert one != open_conduct_stream("late.py:Late", 1, 1).random()
