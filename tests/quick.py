@@ -14,9 +14,9 @@ def choose_suite(config: pytest.Config) -> None:
     _suite["is_long"] = config.option.markexpr != "not slow"
 
 
-def share(count: int) -> int:
-    """Return how many of so many drawn cases are tried: a twelfth where slow tests are left out."""
-    return count if _suite["is_long"] else -(-count // _SHARE)
+def share(count: int, part: int = _SHARE) -> int:
+    """Return how many of so many drawn cases are tried: one in `part` without slow tests."""
+    return count if _suite["is_long"] else -(-count // part)
 
 
 def every(step: int, cases: Iterable[object]) -> list[ParameterSet]:

@@ -90,7 +90,11 @@ def group(
     late: dict[int, Sort | Chain] = {**find_sorts(program, fusible, readers)}
     late.update(find_chains(program, [i for i in fusible if i not in late], readers))
     candidates = {i: _as_candidate(program.nodes[i]) for i in fusible if i not in late}
-    nodes = {i: (node, node.inputs) for i, node in candidates.items() if node is not None}
+    nodes = {
+        i: (node, node.inputs, node.elements * node.fold_length)
+        for i, node in candidates.items()
+        if node is not None
+    }
     done = set(known)
     order: list[Unit] = []
     for index in needed:
@@ -159,7 +163,7 @@ def _as_candidate(node: Node) -> Node | None:
 
 def _find_group(
     program: Program,
-    nodes: Mapping[int, tuple[Node, Sequence[int]]],
+    nodes: Mapping[int, tuple[Node, Sequence[int], int]],
     first: int,
     done: Collection[int],
     least_elements: int,
@@ -168,7 +172,7 @@ def _find_group(
 
     Args:
         program: the program.
-        nodes: the candidates, and what each of them reads.
+        nodes: the candidates, what each of them reads, and its elements times its fold steps.
         first: index of the first member.
         done: the operators that come before.
         least_elements: elements that are worth a kernel.
@@ -178,12 +182,14 @@ def _find_group(
     """
     growing = _Growing(first, nodes[first][0])
     early: set[int] = set()
-    if not growing.members:
+    near = [i for i in range(first + 1, first + _WINDOW) if i in nodes and i not in done]
+    sizes = (size for node, _, size in (nodes[i] for i in near) if growing.may_have(node, size))
+    if not growing.members or nodes[first][2] + sum(sizes) < least_elements:
         return None, ()
-    for index in range(first + 1, first + _WINDOW):
-        if index not in nodes or index in done or index in early:
+    for index in near:
+        if index in early:
             continue
-        node, inputs = nodes[index]
+        node, inputs, _ = nodes[index]
         missing = [i for i in inputs if i not in growing.members and i not in done]
         before = _find_early(program, missing, growing.members, done)
         if before is not None and growing.add(index, node):
@@ -233,6 +239,10 @@ class _Growing:
             self._columns = node.shape[-1]
         self._cuts: set[int] = set()
         self.add(first, node)
+
+    def may_have(self, node: Node, size: int) -> bool:
+        """Whether a node of so many elements, times fold steps, could join: no larger map does."""
+        return size <= self._elements or node.kind is Kind.REDUCE
 
     def add(self, index: int, node: Node) -> bool:
         """Let a node join if it fits and its operands are in the group or computed before it."""

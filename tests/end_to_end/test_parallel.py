@@ -163,6 +163,7 @@ def test_a_worker_computes_what_depends_on_its_batches() -> None:
     assert len(exchanged) < BATCHES * (len(program.state) + 2)
 
 
+@pytest.mark.slow
 def test_a_liar_among_the_workers_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that flips a bit spoils the claim; a dispute finds its operator, and so it."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))

@@ -19,6 +19,7 @@ from moot.offchain.replication.proven import check, replicate, summarize
 NATIVE = PROFILES["native"]
 
 
+@pytest.mark.slow
 def test_the_log_leads_to_the_same_bits() -> None:
     """A trainer and an auditor of unlike profiles have the same state after every step."""
     counts = summarize(list(replicate(Setting("mlp", steps=2), NATIVE, PROFILES["old"])))

@@ -32,7 +32,7 @@ from moot.offchain.planning import assembly, grouping, roles
 from moot.offchain.planning.region import Apply, Constant, Fold, Lanes, Load, Region
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from moot.offchain.programs.legality import is_canonical
-from tests.quick import only, share
+from tests.quick import every, only, share
 
 FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
 
@@ -80,7 +80,7 @@ CASES = [(f, types) for f in sorted(emit.EXPRESSIBLE) for types in list_types(f)
 
 
 @pytest.mark.parametrize("lanes", only({16}, [16, 1]))
-@pytest.mark.parametrize(("function", "types"), CASES, ids=str)
+@pytest.mark.parametrize(("function", "types"), every(3, CASES), ids=str)
 def test_function_of_specials_equals_definition(
     function: Function, types: tuple[DType, ...], lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,7 +403,7 @@ def check(
         assert encode(Executor(program, threads).run(state, (), 0)) == defined
 
 
-@settings(max_examples=share(100), deadline=None)
+@settings(max_examples=share(100, 24), deadline=None)
 @given(
     program=matrices(),
     seed=st.integers(0, 99),
@@ -573,7 +573,7 @@ def vertical_folds(draw: st.DrawFn) -> Program:
     return Program(slots, (), tuple(nodes), names, names)
 
 
-@settings(max_examples=share(100), deadline=None)
+@settings(max_examples=share(100, 40), deadline=None)
 @given(vertical_folds(), st.integers(0, 99), st.sampled_from([16, 8, 4, 1]), st.integers(1, 2))
 def test_vertical_folds_equal_definition(
     program: Program, seed: int, lanes: int, threads: int
@@ -680,7 +680,7 @@ def batches(draw: st.DrawFn) -> Program:
     return batch.finish(sorted((values - used) | others))
 
 
-@settings(max_examples=share(60), deadline=None)
+@settings(max_examples=share(60, 24), deadline=None)
 @given(
     program=batches(),
     seed=st.integers(0, 99),

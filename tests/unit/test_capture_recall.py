@@ -127,7 +127,7 @@ def test_an_example_is_traced_once(traces: Traces) -> None:
 @pytest.mark.parametrize(
     ("recipe", "options"),
     every(
-        4,
+        9,
         [
             (make_recipe(Model(factor=3.0)), {}),
             (make_recipe(Model(seed=1)), {}),
@@ -148,6 +148,7 @@ def test_another_example_is_traced(
     assert not traces.is_traced(recipe, **options)
 
 
+@pytest.mark.slow
 def test_only_examples_are_recalled(traces: Traces) -> None:
     """What nobody calls an example is traced whenever it is captured, and never kept."""
     traces.capture()
@@ -191,8 +192,9 @@ def _set_version(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(torch, "__version__", "2.99")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "change", every(4, [_replace_class, _replace_linear, _set_variable, _set_path, _set_version])
+    "change", [_replace_class, _replace_linear, _set_variable, _set_path, _set_version]
 )
 def test_another_process_traces(
     change: Callable[[pytest.MonkeyPatch], None], traces: Traces, monkeypatch: pytest.MonkeyPatch
@@ -314,6 +316,7 @@ def _rewrite(folder: Path, **fields: object) -> None:
     recall._captures.write(name, json.dumps(json.loads(content) | fields).encode())
 
 
+@pytest.mark.slow
 def test_entries_of_another_program(traces: Traces) -> None:
     """An entry whose program has another root, other slots, or is no entry, is not taken."""
     traces.capture()

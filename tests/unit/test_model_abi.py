@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moot.contracts.model.abi import (
@@ -39,6 +39,7 @@ from moot.contracts.model.words import (
     pack_tally,
 )
 from moot.contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
+from tests.quick import share
 
 MEMBERS = (7, "0x01", "0x02")
 PAIR = Pair(*MEMBERS)
@@ -217,6 +218,7 @@ jobs = st.builds(
 )
 
 
+@settings(max_examples=share(100, 34))
 @given(jobs)
 def test_jobs_survive_the_abi(job: Job) -> None:
     """Every job is read back from its words; the bond is in the tally, the leaf mode in the scope.

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from tests.program_helpers import check_function, check_gradients
+from tests.quick import every
 
 X = torch.tensor([[-2.5, -0.7, -0.0, 0.3], [0.6, 1.0, 1.7, 3.2]])
 Y = torch.tensor([[1.5, -0.4, 0.8, 2.0], [-1.2, 1.0, 0.25, -3.0]])
@@ -36,7 +37,7 @@ POSITIVE_ONLY = [
 EXPONENTS = [0, 1, 2, 3, 4, 0.5, -0.5, -1, -2, 1.7, -3, 5]
 
 
-@pytest.mark.parametrize("function", UNARY, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", every(3, UNARY), ids=lambda f: f.__name__)
 def test_unary(function: Callable[..., Any]) -> None:
     """A function of one element is torch's."""
     check_function(function, X)
@@ -117,7 +118,7 @@ BINARY: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("name", every(3, BINARY))
 def test_binary(name: str) -> None:
     """Functions of several tensors and numbers, with broadcasting and mixed types, are torch's."""
     function, inputs = BINARY[name]
@@ -147,7 +148,7 @@ GRADIENTS = [
 ]
 
 
-@pytest.mark.parametrize("function", GRADIENTS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", every(3, GRADIENTS), ids=lambda f: f.__name__)
 def test_unary_gradients(function: Callable[..., Any]) -> None:
     """The gradient of a function of one element is torch's."""
     check_gradients(lambda x, y: (function(x) * y).sum(), Y, X)
