@@ -80,15 +80,6 @@ def compile_contract(
     return artifact
 
 
-def compile_sources(name: str, sources: Mapping[str, str]) -> Artifact:
-    """Compile `name`.vy from texts by their file names, as `read_sources` gives them.
-
-    Raises:
-        CompileError: it does not compile; names the file and the line.
-    """
-    return _compile(name, sources, _compute_digest(sources))
-
-
 def cache_dir() -> Path:
     """Return where results are kept: $MOOT_CACHE, $XDG_CACHE_HOME/moot or ~/.cache/moot."""
     if chosen := os.environ.get(CACHE_VARIABLE):

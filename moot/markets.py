@@ -23,6 +23,7 @@ from moot.sim.experiments.engines import Engine, Here, Processes
 from moot.sim.experiments.parts import Ended, Progress, ignore
 from moot.sim.experiments.plan import Plan, make_plan
 from moot.sim.experiments.sweep import run_sweep, summarise_results
+from moot.summing import Row, describe, sum_accounts, sum_gas, sum_strategies, tabulate_calls
 from moot.tables import to_pandas, to_polars
 
 if TYPE_CHECKING:
@@ -100,6 +101,30 @@ class Results(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the counts, and the row of each run."""
         return {"counts": dict(self.counts), "runs": self.to_arrow("runs").to_pylist()}
+
+    def sum_strategies(self) -> list[Row]:
+        """Return what became of the agents of each role and strategy of one market together."""
+        return sum_strategies(self._read)
+
+    def sum_accounts(self) -> list[Row]:
+        """Return what became of the accounts of each strategy on the chain, in all played jobs."""
+        return sum_accounts(self._read)
+
+    def sum_gas(self) -> dict[str, dict[str, int]]:
+        """Return the gas of each stage, modelled and played, of disputes that were both."""
+        return sum_gas(self._read)
+
+    def tabulate_calls(self) -> list[Row]:
+        """Return the gas of the accepted calls of all played jobs, by stage and function."""
+        return tabulate_calls(self._read)
+
+    def describe(self) -> Row:
+        """Return the row of one market's run and all sums, as `moot market --json` prints them."""
+        return describe(self._read)
+
+    def _read(self, table: str) -> list[Row]:
+        rows: list[Row] = self.to_arrow(table).to_pylist()
+        return rows
 
     def make_page(self) -> str:
         """Return the report: one HTML file with plots, which asks nothing of the network."""

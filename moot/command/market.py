@@ -104,7 +104,7 @@ def market(
     The other options change keys of CONFIG, too, where they are given. The same options give the
     same tables, byte for byte.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    from moot.command.market_results import describe_market, show_market  # noqa: PLC0415 - numpy
+    from moot.command.market_results import show_market  # noqa: PLC0415 - imports rich
     from moot.markets import simulate  # noqa: PLC0415 - imports pyarrow
 
     chosen = choose_config(context, config or PLAYED, settings)
@@ -116,13 +116,13 @@ def market(
     if as_json:
         counts = {name: it for name, it in results.counts.items() if name not in _OF_SWEEPS}
         measured = {"seconds": round(results.seconds, 3), "peak_mib": round(results.peak_mib, 1)}
-        told = describe_market(results.folder) | counts | captured | measured
+        told = results.describe() | counts | captured | measured
         click.echo(json.dumps(told, indent=2))
         return
     console = options.make_console()
     if chosen.fidelity == PLAYED:
         console.print(describe_capture(is_compared=captured["compared_with_torch"]))
-    show_market(results.folder, console)
+    show_market(results, console)
 
 
 def _announce(program: "Program") -> None:

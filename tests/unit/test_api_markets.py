@@ -95,6 +95,18 @@ def test_a_sweep_is_a_grid_with_its_tables(tmp_path: object) -> None:
         results.to_arrow("jbos")
 
 
+def test_sums_are_those_of_the_tables() -> None:
+    """Sums by strategy are those of the agents' table, and a sweep's are not described as one."""
+    results = moot.simulate("baseline", jobs=40)
+    agents = results.to_arrow("agents").to_pylist()
+    rows = results.sum_strategies()
+    assert sum(row["agents"] for row in rows) == len(agents)
+    assert sum(row["profit_gwei"] for row in rows) == sum(it["profit_gwei"] for it in agents)
+    assert results.describe()["strategies"] == rows
+    with pytest.raises(moot.UsageError, match="the results of 2 runs"):
+        moot.sweep("baseline", {"bond.eth": [0.5, 1]}, jobs=5).describe()
+
+
 def test_a_sweep_of_objects_stays_in_this_process() -> None:
     """Another process does not know what is held here, and so it is not asked to."""
     with pytest.raises(moot.UsageError, match="played in this process"):

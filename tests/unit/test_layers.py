@@ -67,6 +67,7 @@ LAYERS = (
     "moot.running",
     "moot.disputing",
     "moot.asking",
+    "moot.summing",
     "moot.markets",
     "moot.conformance",
     "moot.known_memory",
