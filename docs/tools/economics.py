@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from moot.offchain.disputes.referee.terms import USUAL, Stakes
+from moot.sim.estimates import Estimate
 from moot.sim.gas.snapshot import NAME, read
 from moot.sim.swarm import STAKES
 from moot.sim.theory import bold, dave, dispute, fraud, knockout, optimism, prt, truebit, verde
-from moot.sim.theory.intervals import Interval
 
 ROOT = Path(__file__).parents[2]
 ETHER = 10**18
@@ -49,12 +49,12 @@ def ether(amount_wei: float, digits: int = 3) -> str:
     return f"{amount_wei / ETHER:,.{digits}f}"
 
 
-def show(interval: Interval, digits: int = 4) -> str:
+def show(interval: Estimate, digits: int = 4) -> str:
     """Return an interval as text."""
-    return f"{interval.mean:.{digits}f} ± {interval.margin:.{digits}f}"
+    return f"{interval.value:.{digits}f} ± {interval.margin:.{digits}f}"
 
 
-def place(interval: Interval, value: float) -> str:
+def place(interval: Estimate, value: float) -> str:
     """Return where a published value lies, as text."""
     return "in the interval" if interval.contains(value) else "outside the interval"
 
@@ -307,8 +307,8 @@ def tabulate_fraud() -> Iterator[Table]:
     base = fraud.PUBLISHED
     games = {
         "published baseline": base,
-        "half the stake": replace(base, stake=base.stake / 2),
-        "twice the stake": replace(base, stake=base.stake * 2),
+        "half the stake": fraud.set_stake(base.stake / 2),
+        "twice the stake": fraud.set_stake(base.stake * 2),
         "audits for 2": replace(base, audit_cost=2),
         "audits for 15": replace(base, audit_cost=15),
         "audits that never pay": replace(base, audit_cost=150),

@@ -2,8 +2,8 @@
 
 `python docs/tools/laboratory.py fraud` plays the fraud game, `dilemma` the verifier's dilemma under
 several rules of audits, `attacks` every strategy beside its honest twin. All is computed when it is
-printed; ± is half an interval of 95%, by bootstrap over runs with other seeds. `invariants` says
-which share of a run's time the check of all money after every block is.
+printed; ± is half an interval of 95%, by Student's distribution over runs with other seeds.
+`invariants` says which share of a run's time the check of all money after every block is.
 """
 
 import argparse
@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from moot.sim.analysis.estimates import Estimate, estimate, estimate_mean
 from moot.sim.analysis.trials import Laboratory
 from moot.sim.analysis.twins import MEASURES, make_contest, try_pairs
 from moot.sim.economy.config import GWEI, Config, replace_keys
@@ -30,6 +29,7 @@ from moot.sim.economy.ledger import Ledger
 from moot.sim.economy.simulate import make_court, simulate
 from moot.sim.economy.strategies.base import HONEST, WATCHER
 from moot.sim.economy.strategies.table import AGENTS, WATCHERS
+from moot.sim.estimates import Estimate, estimate, estimate_mean
 from moot.sim.experiments.engines import Processes
 from moot.sim.experiments.parts import ignore
 from moot.sim.experiments.plan import make_plan

@@ -19,9 +19,9 @@ from moot.offchain.errors import UsageError
 if TYPE_CHECKING:
     from moot.sim.analysis.best_response import Response
     from moot.sim.analysis.break_even import BreakEven
-    from moot.sim.analysis.estimates import Estimate
     from moot.sim.analysis.trials import Laboratory
     from moot.sim.economy.config import Config
+    from moot.sim.estimates import Estimate
     from moot.sim.experiments.values import Value
 
 REPS = 10
@@ -60,7 +60,8 @@ def answers() -> None:
     """Ask what attacks bring beside honesty, which value stops them, and what a market invites.
 
     Every attack is played beside its honest twin: the same market with the same random numbers, in
-    which the attackers do what is agreed. Intervals are of 95%, by bootstrap over repetitions.
+    which the attackers do what is agreed. Intervals are of 95%, over repetitions; that of a best
+    response holds for the best of all that were tried.
 
     \b
       moot answers twins weak-audit

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from moot.offchain.errors import UsageError
-from moot.sim.analysis.estimates import Estimate, Floats, estimate
 from moot.sim.analysis.trials import Laboratory
 from moot.sim.analysis.twins import make_contest, try_pairs
 from moot.sim.economy.config import Config, replace_key
+from moot.sim.estimates import Estimate, Floats, estimate
 from moot.sim.experiments.plan import check_names
 
 HALVINGS = 10

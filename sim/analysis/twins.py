@@ -7,10 +7,10 @@ import msgspec
 import numpy as np
 
 from moot.offchain.errors import UsageError
-from moot.sim.analysis.estimates import Estimate, estimate_mean
 from moot.sim.analysis.trials import Laboratory, Trial
 from moot.sim.economy.config import Config, Group
 from moot.sim.economy.strategies.base import HONEST, WATCHER
+from moot.sim.estimates import Estimate, estimate_mean
 from moot.sim.experiments.plan import spawn_seed
 
 

@@ -7,7 +7,8 @@ from itertools import cycle
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+
+from moot.sim.estimates import estimate_mean
 
 GWEI = 10**9
 """The number of gwei in an ETH."""
@@ -18,7 +19,6 @@ BLACK, GREY = "#222222", "#888888"
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 HATCHES = ("", "/", "x", "-", "\\", "+", ".")
-CONFIDENCE = 0.95
 _FONT = {"family": "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif", "size": 14}
 HEIGHT = 460
 """Pixels."""
@@ -112,8 +112,5 @@ def set_log(update: Callable[..., object]) -> None:
 def calculate_mean(values: ArrayLike) -> Mean:
     """Return the mean of at least one number, with its 95% interval by Student's distribution."""
     numbers: NDArray[np.float64] = np.asarray(values, np.float64)
-    count = len(numbers)
-    if count == 1:
-        return Mean(float(numbers[0]), 0.0, 1)
-    width = stats.t.ppf((1 + CONFIDENCE) / 2, count - 1) * stats.sem(numbers)
-    return Mean(float(numbers.mean()), float(width), count)
+    found = estimate_mean(numbers)
+    return Mean(found.value, found.margin, len(numbers))

@@ -9,18 +9,18 @@ Each side is indifferent, and neither can do better, where
     cheating rate q* = C_safe / (L + Delta)
 
 The audit rate is what keeps the provider honest, so it is made of the provider's costs; the
-cheating rate is made of the client's.
+cheating rate is made of the client's. Delta contains a part of S, so that both fall with a stake.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moot.offchain.errors import UsageError
-from moot.sim.theory.intervals import Interval, estimate
+from moot.sim.estimates import Estimate, estimate_mean
 
 Rates = NDArray[np.float64]
 
@@ -95,6 +95,7 @@ PUBLISHED = FraudGame(
 """The baseline of the published simulator; it says v* = 0.0300, q* = 0.0564."""
 _DISPUTE_COST = 3
 _DISPUTE_BOND = 5
+_WIN_RATE = 0.95
 PUBLISHED_REWARDS: Mapping[float, float] = MappingProxyType(
     {0.5: 44.5, 0.6: 55.1, 0.7: 65.7, 0.8: 76.3, 0.9: 86.9, 0.95: 91.75, 1.0: 97.0}
 )
@@ -125,18 +126,27 @@ def solve_fraud_game(
     )
 
 
-def calculate_reward(win_rate: float) -> float:
+def set_stake(stake: float) -> FraudGame:
+    """Return the published baseline with another stake, and with the reward that follows from it.
+
+    Who wins a dispute gets half of the stake, so that a larger stake makes both audits and cheats
+    rarer.
+    """
+    return replace(PUBLISHED, stake=stake, reward=calculate_reward(_WIN_RATE, stake))
+
+
+def calculate_reward(win_rate: float, stake: float = PUBLISHED.stake) -> float:
     """Return Delta in the published baseline, by the probability that a justified dispute is won.
 
-    Delta = p (S / 2 + P) - c - (1 - p) B, with the cost c of a dispute and its bond B.
+    Delta = p (S / 2 + P) - c - (1 - p) B, with the stake S, the cost c of a dispute and its bond B.
     """
-    prize = PUBLISHED.stake / 2 + PUBLISHED.payment
+    prize = stake / 2 + PUBLISHED.payment
     return win_rate * prize - _DISPUTE_COST - (1 - win_rate) * _DISPUTE_BOND
 
 
 def simulate(
     game: FraudGame, seed: int, steps: int = STEPS, populations: int = POPULATIONS
-) -> tuple[Interval, Interval]:
+) -> tuple[Estimate, Estimate]:
     """Return the audit rate and the cheating rate of populations that imitate success.
 
     Each population has its own start, and follows the replicator dynamics: what pays better than
@@ -148,13 +158,13 @@ def simulate(
         game: the money.
         seed: source of starts and draws.
         steps: how many, of which the first half is not counted.
-        populations: how many independent ones, at least 30.
+        populations: how many independent ones.
 
     Returns:
         The intervals of the shares of jobs that were audited, and that were cheated in.
 
     Raises:
-        UsageError: there are too few populations, or steps.
+        UsageError: there are no populations, or too few steps.
     """
     if steps < 2:
         raise UsageError(f"{steps} steps leave none to count; take 2 or more")
@@ -170,7 +180,7 @@ def simulate(
         if step >= steps // 2:
             counts += rng.random((2, populations)) < (audit_rate, cheating_rate)
     shares = counts / (steps - steps // 2)
-    return estimate(shares[0].tolist()), estimate(shares[1].tolist())
+    return estimate_mean(shares[0]), estimate_mean(shares[1])
 
 
 def _squash(logits: Rates) -> Rates:

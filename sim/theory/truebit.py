@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from moot.offchain.errors import UsageError
-from moot.sim.theory.intervals import Interval, estimate
+from moot.sim.estimates import Estimate, estimate_mean
 
 PERIODS = 2_000
 RUNS = 64
@@ -105,9 +105,9 @@ class Outcome:
         cheated: the share of jobs whose answer is wrong, not on purpose, and accepted.
     """
 
-    checking: Interval
-    unchecked: Interval
-    cheated: Interval
+    checking: Estimate
+    unchecked: Estimate
+    cheated: Estimate
 
 
 def simulate(game: Dilemma, seed: int, periods: int = PERIODS, runs: int = RUNS) -> Outcome:
@@ -121,7 +121,7 @@ def simulate(game: Dilemma, seed: int, periods: int = PERIODS, runs: int = RUNS)
         game: the money.
         seed: source of the starts, and of who thinks again.
         periods: how many in a run.
-        runs: how many independent ones, at least 30.
+        runs: how many independent ones.
 
     Raises:
         UsageError: there are too few runs, or periods.
@@ -130,7 +130,7 @@ def simulate(game: Dilemma, seed: int, periods: int = PERIODS, runs: int = RUNS)
         raise UsageError(f"{periods} periods leave none to count; take 2 or more")
     streams = np.random.default_rng(seed).spawn(runs)
     shares = [_play(game, stream, periods) for stream in streams]
-    checking, unchecked, cheated = (estimate(column) for column in zip(*shares, strict=True))
+    checking, unchecked, cheated = (estimate_mean(column) for column in zip(*shares, strict=True))
     return Outcome(checking, unchecked, cheated)
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from moot.offchain.errors import UsageError
 from moot.sim.analysis.best_response import find_best_responses, list_conducts
 from moot.sim.analysis.break_even import find_break_even, find_crossing, parse_range
-from moot.sim.analysis.estimates import estimate_mean
 from moot.sim.analysis.trials import Laboratory, TrialError
 from moot.sim.analysis.twins import (
     MEASURES,
@@ -26,6 +25,7 @@ from moot.sim.analysis.twins import (
 from moot.sim.economy.cases import Case
 from moot.sim.economy.config import Config, Group, parse_config
 from moot.sim.economy.simulate import make_court, simulate
+from moot.sim.estimates import estimate_mean
 from moot.sim.experiments.engines import Here
 from moot.sim.experiments.parts import ignore
 

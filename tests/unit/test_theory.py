@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from math import inf
 
 import pytest
 from hypothesis import assume, given
@@ -13,11 +12,11 @@ from rich.console import Console
 from docs.tools.economics import ROOT, SECTIONS, WIDTH, tabulate_summary
 from moot.offchain.disputes.play.game import Played
 from moot.offchain.errors import UsageError
+from moot.sim.estimates import Estimate
 from moot.sim.gas.scenarios import REFERENCE
 from moot.sim.gas.snapshot import NAME, Line, read
 from moot.sim.swarm import STAKES
 from moot.sim.theory import bold, dave, dispute, fraud, knockout, optimism, prt, truebit, verde
-from moot.sim.theory.intervals import LEAST_RUNS, Interval, estimate
 
 ETHER = 10**18
 GWEI = 10**9
@@ -357,16 +356,22 @@ def test_fraud_games_without_stakes_are_refused(change: dict[str, float]) -> Non
         replace(fraud.PUBLISHED, **change)
 
 
+def test_a_stake_makes_audits_and_cheats_rarer() -> None:
+    """The reward of a dispute has half of the stake in it, as in the published source."""
+    assert fraud.set_stake(fraud.PUBLISHED.stake) == fraud.PUBLISHED
+    rates = [solve(fraud.set_stake(stake)) for stake in (50, 100, 200)]
+    assert [round(it.cheating_rate, 3) for it in rates] == [0.068, 0.056, 0.042]
+    assert [round(it.audit_rate, 3) for it in rates] == [0.045, 0.03, 0.018]
+
+
 def test_short_simulations_are_refused() -> None:
-    """Without a second half, or with few runs, there is nothing to estimate."""
+    """Without a second half, or without runs, there is nothing to estimate."""
     with pytest.raises(UsageError, match="steps"):
         fraud.simulate(fraud.PUBLISHED, seed=1, steps=1)
-    with pytest.raises(UsageError, match="too few"):
-        fraud.simulate(fraud.PUBLISHED, seed=1, populations=LEAST_RUNS - 1)
+    with pytest.raises(UsageError, match="needs a repetition"):
+        fraud.simulate(fraud.PUBLISHED, seed=1, populations=0)
     with pytest.raises(UsageError, match="periods"):
         truebit.simulate(truebit.EXAMPLE, seed=1, periods=1)
-    with pytest.raises(UsageError, match="too few"):
-        truebit.simulate(truebit.EXAMPLE, seed=1, runs=LEAST_RUNS - 1)
 
 
 @given(dilemmas)
@@ -405,12 +410,12 @@ def test_forced_errors_end_the_dilemma() -> None:
     """With them the number of the closed form checks every job; without, a share goes unchecked."""
     game = truebit.EXAMPLE
     baited = truebit.simulate(game, seed=1)
-    assert baited.checking == Interval(truebit.count_checkers(game) / game.verifiers, 0)
-    assert baited.unchecked == baited.cheated == Interval(0, 0)
+    assert baited.checking == make_certain(truebit.count_checkers(game) / game.verifiers)
+    assert baited.unchecked == baited.cheated == make_certain(0.0)
     for change in ({"error_rate": 0.0}, {"jackpot": 900}):
         bare = truebit.simulate(replace(game, **change), seed=1)
-        assert bare.unchecked.mean - bare.unchecked.margin > 0.2
-        assert bare.cheated.mean - bare.cheated.margin > 0.02
+        assert bare.unchecked.value - bare.unchecked.margin > 0.2
+        assert bare.cheated.value - bare.cheated.margin > 0.02
         assert bare == truebit.simulate(replace(game, **change), seed=1)
 
 
@@ -427,13 +432,9 @@ def test_no_jackpot_pays_without_forced_errors() -> None:
         truebit.calculate_least_jackpot(replace(truebit.EXAMPLE, error_rate=0))
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=LEAST_RUNS, max_size=60))
-def test_an_interval_is_around_the_mean(runs: list[float]) -> None:
-    """The mean is among the runs, and the interval holds it, and nothing far away."""
-    interval = estimate(runs)
-    assert min(runs) - 1e-6 <= interval.mean <= max(runs) + 1e-6
-    assert interval.contains(interval.mean)
-    assert not interval.contains(inf)
+def make_certain(value: float) -> Estimate:
+    """Return what all repetitions came to."""
+    return Estimate(value, value, value)
 
 
 def show(section: str) -> str:
