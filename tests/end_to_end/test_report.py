@@ -102,7 +102,6 @@ def test_profits_are_those_of_the_agents(swept: Path) -> None:
     drawn = {
         (trace.name, x): y
         for trace in made.figure.data
-        if trace.name != "break-even"
         for x, y in zip(trace.x, trace.y, strict=True)
     }
     assert drawn == pytest.approx({key: fmean(values) for key, values in means.items()})

@@ -14,7 +14,7 @@ from moot.offchain.text import LONGEST, clean
 from moot.sim.report import disputes
 from moot.sim.report.drawing import HONEST, calculate_mean, choose_looks
 from moot.sim.report.page import embed
-from moot.sim.report.plots.profit import find_crossings
+from moot.sim.report.plots.profit import describe_break_even, find_crossings
 from moot.sim.report.text import neutralise
 
 PLAIN = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=LONGEST)
@@ -93,6 +93,16 @@ def test_a_line_breaks_even_where_it_is_zero(where: float, slope: float, sign: i
     assert find_crossings(points) == [pytest.approx(where, abs=1e-6)]
     assert find_crossings([(x, abs(y) + 1) for x, y in points]) == []
     assert find_crossings([(0, 0), (1, 0), (2, 0)]) == []
+
+
+def test_break_even_is_beside_the_honest() -> None:
+    """A strategy breaks even where it earns what the honest do, and not where it earns nothing."""
+    honest = {0.0: [2.0, 2.0], 1.0: [2.0, 2.0]}
+    curves = {"honest": honest, "lazy": {0.0: [4.0], 1.0: [-2.0]}}
+    assert "lazy at bond.eth = 0.333" in describe_break_even("bond.eth", curves)
+    lower = {"honest": honest, "lazy": {0.0: [1.0], 1.0: [-1.0]}}
+    assert describe_break_even("bond.eth", lower).startswith("No strategy breaks even")
+    assert describe_break_even("bond.eth", {"lazy": honest}).startswith("There is no honest")
 
 
 def compare_disputes(arities_log2: list[int]) -> None:

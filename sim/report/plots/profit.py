@@ -1,4 +1,4 @@
-"""The profit of each strategy against the bond, with the line at which it breaks even.
+"""The profit of each strategy against the bond, and where it earns what an honest provider does.
 
 Where bonds were not varied it is drawn against what was.
 """
@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-import plotly.graph_objects as go
-
-from moot.sim.report.drawing import GREY, GWEI, add_means, choose_looks, make_figure
+from moot.sim.report.drawing import GWEI, HONEST, add_means, choose_looks, make_figure
 from moot.sim.report.plot import Drawn, Lack, Plot
 from moot.sim.report.results import Results
 
@@ -26,30 +24,29 @@ def draw(results: Results) -> Drawn | Lack:
     figure = make_figure(
         f"{key} (ETH)" if key.endswith("eth") else key, "profit of a provider (ETH)"
     )
+    figure.update_yaxes(zeroline=True)
     looks = choose_looks(curves)
-    crossings = []
     for name, curve in curves.items():
         add_means(figure, name, looks[name], curve)
-        points = [(x, fmean(profits)) for x, profits in curve.items()]
-        crossings += [f"{name} at {key} = {x:.3g}" for x in find_crossings(points)]
-    values = {x for curve in curves.values() for x in curve}
-    figure.add_trace(
-        go.Scatter(
-            x=[min(values), max(values)],
-            y=[0, 0],
-            name="break-even",
-            mode="lines",
-            line={"color": GREY, "dash": "dot", "width": 3},
-            hoverinfo="skip",
-        )
-    )
-    where = f"Strategies cross the line of break-even: {', '.join(crossings)}."
-    where = where if crossings else "No strategy crosses the line of break-even."
     return Drawn(
         figure,
         "What a provider of each strategy has won or lost by the end of a run, as a mean of the "
-        f"runs with each {key}, with its 95% interval. {where}",
+        f"runs with each {key}, with its 95% interval. {describe_break_even(key, curves)}",
     )
+
+
+def describe_break_even(key: str, curves: Mapping[str, Mapping[float, Sequence[float]]]) -> str:
+    """Return a sentence that says where strategies break even: earn what honest providers do."""
+    honest = curves.get(HONEST)
+    if honest is None:
+        return "There is no honest provider, beside whom a strategy could break even."
+    found = []
+    for name, curve in curves.items():
+        points = [(x, fmean(curve[x]) - fmean(honest[x])) for x in curve if x in honest]
+        found += [f"{name} at {key} = {x:.3g}" for x in find_crossings(points)]
+    if not found:
+        return "No strategy breaks even: none earns what an honest provider does."
+    return f"Strategies break even, and earn what an honest provider does: {', '.join(found)}."
 
 
 def measure_profits(results: Results, key: str) -> Mapping[str, Mapping[float, list[float]]]:
