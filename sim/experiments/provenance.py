@@ -16,6 +16,8 @@ _ROOT = Path(__file__).parents[2]
 _CODE = ("contracts", "offchain", "sim")
 _READERS = ("analysis", "report", "theory")
 """Packages in `sim` that read results: no result depends on them."""
+_SUFFIXES = frozenset({".py", ".vy", ".vyi", ".json"})
+"""Of files that decide results: the gas of calls is in JSON."""
 
 _DIGEST_CHARACTERS = 16
 
@@ -87,14 +89,14 @@ def _list_texts(values: object) -> Iterator[str]:
 
 
 def _digest_code() -> str:
-    """Return a digest of our sources, those of the contracts included."""
+    """Return a digest of our sources, those of the contracts and the gas of calls included."""
     readers = {_ROOT / "sim" / name for name in _READERS}
     return _digest(
         sorted(
             path
             for package in _CODE
             for path in (_ROOT / package).rglob("*")
-            if path.suffix in (".py", ".vy", ".vyi") and not readers.intersection(path.parents)
+            if path.suffix in _SUFFIXES and not readers.intersection(path.parents)
         )
     )
 

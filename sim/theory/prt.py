@@ -1,5 +1,8 @@
 """The bonds of Cartesi's permissionless refereed tournaments (`Tournament.bondValue`).
 
+The constants are those of the commit 16471dd of cartesi/dave; an older version has bonds of 0.520,
+0.323 and 0.387 ETH.
+
 A bond is the gas of the longest match of a level, at 50 gwei: one call for each level of the
 tree, and the dearer of two ends, which are to seal a leaf and prove a step, and to open a
 tournament below and take over its winner.
