@@ -4,7 +4,9 @@ import gc
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any, Self, TypeVar
 
@@ -15,7 +17,7 @@ BUSY_SECONDS = 0.25
 that is busy with other things does not count against it."""
 
 IDLE_SECONDS = 1.0
-"""How long it may take for an answer in any case, should it sleep."""
+"""How long it may sleep for an answer; to wait for a processor is not to sleep."""
 
 _AGAIN_SECONDS = 0.01
 """Code that goes on all the same is stopped again after this time."""
@@ -53,6 +55,7 @@ class Limit:
         self._before: dict[signal.Signals, Any] = {}
         self._tracer = sys.gettrace()
         self._collects = gc.isenabled()
+        self._began = 0.0
 
     def __enter__(self) -> Self:
         gc.disable()  # it looks at all of the process, which is not the time of who is asked
@@ -61,6 +64,7 @@ class Limit:
                 self._before[number] = signal.signal(number, self._stop)
             if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
                 self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
+            self._began = _measure_idle()
             signal.setitimer(signal.ITIMER_PROF, BUSY_SECONDS, _AGAIN_SECONDS)
             signal.setitimer(signal.ITIMER_REAL, IDLE_SECONDS, _AGAIN_SECONDS)
         return self
@@ -78,7 +82,10 @@ class Limit:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         """Stop the code here, and once more in the next line, should that handle everything."""
-        del number
+        left = IDLE_SECONDS - (_measure_idle() - self._began)
+        if number == signal.SIGALRM and left > 0 and not self.is_over:
+            signal.setitimer(signal.ITIMER_REAL, max(left, _AGAIN_SECONDS), _AGAIN_SECONDS)
+            return
         self.is_over = True
         if frame is None or frame.f_code.co_filename == __file__:
             return  # it has just answered, or is about to be asked
@@ -97,6 +104,18 @@ class Limit:
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self.is_interrupted = True
         signal.default_int_handler(number, frame)
+
+
+def _measure_idle() -> float:
+    """Return the seconds that this process has slept, from any moment on.
+
+    Where the system does not say how long it has waited for a processor, that counts as sleep.
+    """
+    try:
+        waited_ns = int(Path("/proc/self/schedstat").read_bytes().split()[1])
+    except (OSError, ValueError, IndexError):
+        waited_ns = 0
+    return time.monotonic() - time.process_time() - waited_ns / 1e9
 
 
 def ask(question: Callable[[], AnswerT]) -> AnswerT:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -130,6 +131,32 @@ def test_whoever_never_answers_is_stopped(
         signal.getsignal(it) for it in (signal.SIGALRM, signal.SIGPROF, signal.SIGINT)
     ]
     assert signal.getitimer(signal.ITIMER_PROF) == signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_a_busy_machine_does_not_count_against_an_answer() -> None:
+    """What computes for a fifth of a second is heard, though it takes two beside eight others."""
+    processors = os.sched_getaffinity(0)
+    hogs: list[subprocess.Popen[bytes]] = []
+    try:
+        os.sched_setaffinity(0, {min(processors)})
+        hogs += [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert ask(compute_for_a_while) > 0
+        assert time.monotonic() - began > limit.IDLE_SECONDS
+    finally:
+        os.sched_setaffinity(0, processors)
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+def compute_for_a_while() -> int:
+    """Return a number after a fifth of a second of the processor's time."""
+    until, count = time.process_time() + 0.2, 0
+    while time.process_time() < until:
+        count += 1
+    return count
 
 
 def test_a_users_interrupt_is_obeyed() -> None:
