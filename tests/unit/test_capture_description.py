@@ -22,6 +22,7 @@ from moot.offchain.frontend.optimizers import SGD, AdamW, Group, everything
 from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe, get_batch
 from moot.offchain.frontend.schedules import CosineDecay
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.programs.catalogue import NAMES
 
 
@@ -76,7 +77,7 @@ def make_recipe(change: Callable[[Any], object] = lambda _: None) -> TrainingRec
 
 def describe(recipe: Recipe) -> str:
     """Return a recipe's description."""
-    return describe_recipe(recipe, get_batch(recipe, 0))
+    return describe_recipe(Subject.of(recipe), get_batch(recipe, 0))
 
 
 def test_a_recipe_is_described_by_content() -> None:

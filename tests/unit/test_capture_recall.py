@@ -24,6 +24,7 @@ from moot.offchain.frontend.capture.captured import Captured
 from moot.offchain.frontend.environment import uncompiled
 from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.programs.encoding import encode_program
 from moot.offchain.providers import setting
 from tests.quick import every
@@ -335,7 +336,8 @@ def test_entries_of_another_program(traces: Traces) -> None:
 def _find_first(traces: Traces) -> str:
     """Return the name of the example's entry, which was written first."""
     with uncompiled():  # as in a capture
-        origin = recall.find_origin(make_recipe(), make_recipe().batch(0), captured.ORDERED, "a")
+        subject, batch = Subject.of(make_recipe()), make_recipe().batch(0)
+        origin = recall.find_origin(subject, batch, captured.ORDERED, "a")
     assert origin is not None
     assert (traces.folder / origin).exists()
     return origin

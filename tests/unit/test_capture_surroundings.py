@@ -25,6 +25,7 @@ from moot.offchain.frontend.capture.surroundings import describe_process, find_s
 from moot.offchain.frontend.neighbours import OURS, is_of_user
 from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.recipe import TrainingRecipe, get_batch
+from moot.offchain.frontend.subject import Subject
 
 
 def _hook(*_: object) -> None:
@@ -175,16 +176,16 @@ def test_origins(process: None) -> None:
     """A capture is kept by what its maker says of the recipe and by its arithmetic as well."""
     del process
     recipe = make_recipe()
-    batch = get_batch(recipe, 0)
+    subject, batch = Subject.of(recipe), get_batch(recipe, 0)
     found = {
-        find_origin(recipe, batch, arithmetic, example)
+        find_origin(subject, batch, arithmetic, example)
         for arithmetic in (ORDERED, EXACT)
         for example in ("a", "b")
     }
     assert len(found) == 4
     assert None not in found
     recipe.model.register_forward_hook(_hook)
-    assert find_origin(recipe, batch, ORDERED, "a") is None
+    assert find_origin(subject, batch, ORDERED, "a") is None
 
 
 def test_packages_of_another_environment_are_no_code_of_the_users(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ import torch
 
 from moot.offchain.frontend.exchange import to_array
 from moot.offchain.frontend.memory import get_memory
-from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
-from moot.offchain.frontend.tracing import name_tensors
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.subject import Subject
 
 _VALUES = (type(None), bool, int, float, complex, str, bytes)
 _TORCH_VALUES = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
@@ -56,13 +56,13 @@ class IndescribableError(Exception):
     """A recipe, or the process, has something whose content is not known."""
 
 
-def describe_recipe(recipe: Recipe, batch: Sequence[torch.Tensor]) -> str:
+def describe_recipe(subject: Subject, batch: Sequence[torch.Tensor]) -> str:
     """Return the hash of a recipe's description and of the form of its first batch.
 
     Raises:
         IndescribableError: the recipe has none.
     """
-    writer = _Writer(name_tensors(recipe.model))
+    recipe, writer = subject.recipe, _Writer(subject.tensors)
     writer.write("model", recipe.model)
     if isinstance(recipe, TrainingRecipe):
         writer.write("loss", recipe.loss)

@@ -24,7 +24,6 @@ from moot.offchain.cache import Cache
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import ProgramError
 from moot.offchain.frontend.capture.draft import Start, make_draft, make_initial_state
-from moot.offchain.frontend.recipe import Recipe
 from moot.offchain.programs.decoding import decode_program
 from moot.offchain.programs.encoding import encode_name, encode_program
 from moot.offchain.programs.graph import Program
@@ -51,17 +50,17 @@ class Known(NamedTuple):
     initial_state: list[Array]
 
 
-def make_program(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Known:
+def make_program(start: Start, arithmetic: Arithmetic) -> Known:
     """Return the program of one step of a recipe, which is kept from now on.
 
     Raises:
         CaptureError: the model does something that a program cannot express.
     """
-    name = _hash_origin(recipe, start, arithmetic)
+    name = _hash_origin(start, arithmetic)
     known = read_program(name, start.state)
     if known is not None:
         return known
-    draft = make_draft(recipe, start, arithmetic)
+    draft = make_draft(start, arithmetic)
     content = {_PROGRAM: np.frombuffer(encode_program(draft.program), np.uint8)}
     content |= {_CONSTANT.format(k): np.ascontiguousarray(c) for k, c in enumerate(draft.constants)}
     _programs.write(name, save(content))
@@ -87,16 +86,17 @@ def read_program(name: str, state: Mapping[str, torch.Tensor]) -> Known | None:
     return Known(name, program, make_initial_state(program, state, constants))
 
 
-def _hash_origin(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> str:
+def _hash_origin(start: Start, arithmetic: Arithmetic) -> str:
     """Return the hash of all that a program follows from."""
     digest = hashlib.sha256()
-    for part in _list_origin(recipe, start, arithmetic):
+    for part in _list_origin(start, arithmetic):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()
 
 
-def _list_origin(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Iterator[bytes]:
+def _list_origin(start: Start, arithmetic: Arithmetic) -> Iterator[bytes]:
+    recipe = start.subject.recipe
     yield _hash_sources()
     settings = (sys.version, torch.__version__, torch.get_default_dtype(), type(recipe).__name__)
     yield repr((*settings, recipe.seed)).encode()

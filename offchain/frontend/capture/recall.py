@@ -27,7 +27,7 @@ from moot.offchain.frontend.capture.surroundings import (
     list_files,
     sign_files,
 )
-from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state
 from moot.offchain.programs.graph import Program, Slot
 from moot.offchain.programs.roots import ProgramTree
@@ -52,35 +52,35 @@ class _Entry(NamedTuple):
 
 
 def find_origin(
-    recipe: Recipe, batch: Sequence[torch.Tensor], arithmetic: Arithmetic, example: str
+    subject: Subject, batch: Sequence[torch.Tensor], arithmetic: Arithmetic, example: str
 ) -> str | None:
     """Return the name under which a capture is kept, None if it may not be.
 
     Args:
-        recipe: the recipe of an example.
+        subject: an example's.
         batch: its first batch.
         arithmetic: the program's.
         example: the example's name and all that it was asked for with.
     """
     try:
-        parts = (describe_process(), describe_recipe(recipe, batch), str(arithmetic), example)
+        parts = (describe_process(), describe_recipe(subject, batch), str(arithmetic), example)
     except (IndescribableError, RecursionError):
         return None
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def recall(origin: str, recipe: Recipe, inputs: Sequence[Slot]) -> Known | None:
+def recall(origin: str, subject: Subject, inputs: Sequence[Slot]) -> Known | None:
     """Return the program that is kept under a name, None if there is none.
 
     Args:
         origin: the name.
-        recipe: the recipe, which has the start.
+        subject: the subject, which has the start.
         inputs: the slots of its batches.
     """
     entry = _read(origin)
     if entry is None:
         return None
-    state = get_initial_state(recipe)
+    state = get_initial_state(subject)
     found, slots = read_program(entry.program, state), make_slots(state)
     if found is None or _hash_program(found.program) != entry.root:
         return None
