@@ -118,7 +118,7 @@ def capture(
         subject = replace(subject, recipe=recipe).look_again()
         inputs = check_batch(recipe, first)
         batch = bind_batch(subject, inputs)
-    origin = None if example is None else find_origin(subject, first, arithmetic, example)
+    origin = None if example is None else find_origin(inputs, arithmetic, example)
     if not trust:
         draft = _trace_and_rehearse(subject, first, inputs, batch, arithmetic, backend)
         if origin is not None:

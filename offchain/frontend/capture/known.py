@@ -30,8 +30,11 @@ from moot.offchain.programs.graph import Program
 
 _programs = Cache("programs", b"moot lowered program 1\n", most=256)
 
-_SOURCES = ("arithmetic", "commitments", "frontend", "programs")
-"""The packages that a program follows from, beside the trace."""
+_SOURCES = ("arithmetic", "commitments", "frontend", "programs", "providers")
+"""The packages that a program follows from, beside the trace, and an example of ours."""
+
+_MARGIN_NS = 2 * 10**9
+"""How much older than the process a file has to be: clocks of files may be that coarse."""
 
 _PROGRAM, _CONSTANT = "program", "constant.{}"
 
@@ -97,7 +100,7 @@ def _hash_origin(start: Start, arithmetic: Arithmetic) -> str:
 
 def _list_origin(start: Start, arithmetic: Arithmetic) -> Iterator[bytes]:
     recipe = start.subject.recipe
-    yield _hash_sources()
+    yield hash_sources()
     settings = (sys.version, torch.__version__, torch.get_default_dtype(), type(recipe).__name__)
     yield repr((*settings, recipe.seed)).encode()
     yield encode_name(arithmetic)
@@ -109,10 +112,24 @@ def _list_origin(start: Start, arithmetic: Arithmetic) -> Iterator[bytes]:
 
 
 @cache
-def _hash_sources() -> bytes:
-    root = Path(moot.offchain.__path__[0])
-    digest = hashlib.sha256()
-    for folder in _SOURCES:
-        for source in sorted((root / folder).rglob("*.py")):
-            digest.update(str(source.relative_to(root)).encode() + b"\0" + source.read_bytes())
+def hash_sources() -> bytes:
+    """Return the hash of our sources that a program follows from."""
+    digest, root = hashlib.sha256(), _find_root()
+    for source in _list_sources():
+        digest.update(str(source.relative_to(root)).encode() + b"\0" + source.read_bytes())
     return digest.digest()
+
+
+def are_sources_older() -> bool:
+    """Return whether this process runs our sources as they are: none has changed since it began."""
+    newest = max(source.stat().st_mtime_ns for source in _list_sources())
+    return newest < moot.offchain.BEGAN_NS - _MARGIN_NS
+
+
+def _list_sources() -> list[Path]:
+    root = _find_root()
+    return [path for folder in _SOURCES for path in sorted((root / folder).rglob("*.py"))]
+
+
+def _find_root() -> Path:
+    return Path(moot.offchain.__path__[0])
