@@ -26,6 +26,7 @@ from moot.offchain.frontend.lowering.builder import Builder
 from moot.offchain.frontend.lowering.graph import meta_of
 from moot.offchain.frontend.lowering.table import FAMILIES, RULES
 from moot.offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import flatten
 from moot.offchain.programs.graph import Kind, Origin, Slot
 
@@ -139,7 +140,7 @@ def trace_call(sample: Call) -> GraphModule:
         return [result for result in results if isinstance(result, torch.Tensor)]
 
     recipe = InferenceRecipe(torch.nn.Module(), forward, lambda _: inputs)
-    start = make_start(recipe, inputs)
+    start = make_start(Subject.of(recipe), inputs)
     return flatten(start.record, start.state, start.batch)
 
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._subclasses import FakeTensor
 
 from moot.offchain.errors import UsageError
 from moot.offchain.frontend.optimizers.kept import Entry, Snapshot, list_entries, list_groups
 from moot.offchain.frontend.optimizers.observed import BEGUN, Observed, run_steps
 from moot.offchain.frontend.own_numbers import Numbers, computing_with_tensors
+from moot.offchain.frontend.subject import Subject
 
 Tensors = Mapping[str, Tensor]
 
@@ -20,7 +21,7 @@ DIFFERENTIABLE = "differentiable"
 
 def trace_own_steps(
     observed: Observed,
-    model: nn.Module,
+    subject: Subject,
     traced: Tensors,
     gradients: Tensors,
     follow: Callable[[Tensor], Tensor],
@@ -30,16 +31,16 @@ def trace_own_steps(
 
     Args:
         observed: the optimizers, and what they keep.
-        model: the model, whose parameters they have.
+        subject: the subject, whose parameters they have.
         traced: what stands for the state's tensors, by name; steps change these in place.
         gradients: the gradients, by the names of their parameters.
         follow: returns what stands for a tensor.
         scheduled: options that schedulers have changed, by the `id` of an optimizer and by group.
     """
-    before = Snapshot(observed.optimizers, model)
+    before = Snapshot(observed.optimizers, subject)
     contents = {name: tensor.clone() for name, tensor in traced.items()}
     generator = torch.get_rng_state()
-    own = _OwnSteps(observed, model, traced, gradients, follow, scheduled)
+    own = _OwnSteps(observed, subject, traced, gradients, follow, scheduled)
     try:
         first = own.run_first() if observed.is_late else {}
         if first:
@@ -68,16 +69,16 @@ class _OwnSteps:
     def __init__(
         self,
         observed: Observed,
-        model: nn.Module,
+        subject: Subject,
         traced: Tensors,
         gradients: Tensors,
         follow: Callable[[Tensor], Tensor],
         scheduled: Mapping[int, Sequence[Mapping[str, Any]]],
     ) -> None:
-        self._observed, self._model, self._traced = observed, model, traced
+        self._observed, self._subject, self._traced = observed, subject, traced
         self._gradients, self._follow, self._scheduled = gradients, follow, scheduled
         owned = {id(p) for it in observed.optimizers for g in it.param_groups for p in g["params"]}
-        self._parameters = {n: p for n, p in model.named_parameters() if id(p) in owned}
+        self._parameters = {n: p for n, p in subject.parameters.items() if id(p) in owned}
 
     def run_first(self) -> dict[str, Tensor]:
         """Return the state after a first step, which begins with the numbers that there are."""
@@ -88,7 +89,7 @@ class _OwnSteps:
         """Return the state after any later step, or after any where the first is like them."""
         self._observed.sample.put_back()
         numbers = []
-        for entry in list_entries(self._observed.optimizers, self._model):
+        for entry in list_entries(self._observed.optimizers, self._subject):
             if entry.name in self._observed.numbers:
                 numbers.append(self._traced[entry.name].clone())
                 _write(entry, numbers[-1])
@@ -105,7 +106,7 @@ class _OwnSteps:
                 optimizer.param_groups, self._scheduled.get(id(optimizer), ()), strict=False
             ):
                 options.update(changed)
-        for options in list_groups(optimizers, self._model):
+        for options in list_groups(optimizers, self._subject):
             if DIFFERENTIABLE in options:
                 options[DIFFERENTIABLE] = True
         with computing_with_tensors(optimizers, Numbers(numbers, self._is_traced)):
@@ -124,7 +125,7 @@ class _OwnSteps:
         """Return what the optimizers keep, where the state has it."""
         start, found = self._observed.start, dict[str, Tensor]()
         rates = {id(it) for groups in self._scheduled.values() for g in groups for it in g.values()}
-        for entry in list_entries(self._observed.optimizers, self._model):
+        for entry in list_entries(self._observed.optimizers, self._subject):
             name, value = entry.name, entry.value
             if id(value) in rates:
                 continue

@@ -10,22 +10,24 @@ from moot.offchain.errors import UsageError
 from moot.offchain.frontend.recipe import (
     Recipe,
     TrainingRecipe,
-    check_model,
+    check_shapes,
     get_function,
     list_arguments,
 )
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.text import name_kind
 
 _MOST_SEEDS = 1 << 64
 
 
-def check_parts(recipe: Recipe) -> None:
+def check_parts(subject: Subject) -> None:
     """Refuse a recipe of which a part is of the wrong kind: a class for an object, say.
 
     Raises:
         UsageError: one is.
     """
-    check_model(recipe.model)
+    check_shapes([*subject.parameters.items(), *subject.buffers.items()])
+    recipe = subject.recipe
     name = "loss" if isinstance(recipe, TrainingRecipe) else "forward"
     _require_function(name, get_function(recipe), "the model and the batch's tensors")
     _require_function("batch", recipe.batch, "the number of a batch, which returns its tensors")

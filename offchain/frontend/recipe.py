@@ -1,7 +1,7 @@
 """Recipes: the descriptions from which users have programs captured."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -118,6 +118,16 @@ def check_model(model: object) -> None:
     Raises:
         UsageError: it is none.
     """
+    module = check_modules(model)
+    check_shapes([*module.named_parameters(), *module.named_buffers()])
+
+
+def check_modules(model: object) -> torch.nn.Module:
+    """Return a model, where it is a module of plain Python.
+
+    Raises:
+        UsageError: it is none.
+    """
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"the model is {name_kind(model)}; give a torch.nn.Module")
     for name, module in model.named_modules():
@@ -128,7 +138,16 @@ def check_model(model: object) -> None:
             raise UsageError(f"{place} is compiled; give it as it was before torch.compile")
         if type(module).__module__.startswith(_QUANTIZED):
             raise UsageError(f"{place} is quantized; give it as it was before")
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+    return model
+
+
+def check_shapes(tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+    """Refuse parameters and buffers, which come with their names, that have no shape yet.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for name, tensor in tensors:
         if is_lazy(tensor):
             raise UsageError(f"{name} has no shape yet; call the model once before you give it")
 

@@ -56,6 +56,7 @@ from moot.offchain.frontend.repeats import Repeats
 from moot.offchain.frontend.routes import PLAIN, Routes
 from moot.offchain.frontend.selecting import Selecting
 from moot.offchain.frontend.selections import require_folded
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.updates import (
     choose,
     find_apart,
@@ -80,35 +81,30 @@ _SHOWN = re.compile(r"\b(print|log\w*|write)\b")
 """Code that shows what it is given."""
 
 
-def name_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return a model's parameters and buffers by the names of their slots, tied ones once."""
-    parameters = {f"parameter.{name}": tensor for name, tensor in model.named_parameters()}
-    return parameters | {f"buffer.{name}": tensor for name, tensor in model.named_buffers()}
-
-
 def get_initial_state(
-    recipe: Recipe, copies: Mapping[int, torch.Tensor] = MappingProxyType({})
+    subject: Subject, copies: Mapping[int, torch.Tensor] = MappingProxyType({})
 ) -> dict[str, torch.Tensor]:
     """Return copies of the state's tensors by name, in order.
 
     Args:
-        recipe: the recipe.
+        subject: the subject.
         copies: those that there are already, by the `id` of what they are copies of.
     """
     state = {}
-    for name, tensor in name_tensors(recipe.model).items():
+    for name, tensor in subject.tensors.items():
         copy = copies.get(id(tensor))
         state[name] = _copy(tensor) if copy is None else copy.contiguous()
-    if isinstance(recipe, TrainingRecipe):
-        state |= make_optimizer_state(recipe)
+    if isinstance(subject.recipe, TrainingRecipe):
+        state |= make_optimizer_state(subject)
     return state
 
 
 def count_state_bytes(recipe: Recipe) -> int:
     """Return the size of the state that a program of a recipe has, but for its outputs."""
-    state = name_tensors(recipe.model)
+    subject = Subject.of(recipe)
+    state = subject.tensors
     if isinstance(recipe, TrainingRecipe):
-        state |= make_optimizer_state(recipe)
+        state |= make_optimizer_state(subject)
     return sum(tensor.nbytes for tensor in state.values())
 
 
@@ -297,7 +293,7 @@ def flatten(recorded: Record, state: Tensors, batch: Sequence[torch.Tensor]) -> 
 
 
 def record(
-    recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor], stale: Mapping[int, str]
+    subject: Subject, state: Tensors, batch: Sequence[torch.Tensor], stale: Mapping[int, str]
 ) -> Record:
     """Return a step of a recipe as autograd leaves it.
 
@@ -305,7 +301,7 @@ def record(
     may look at its inputs for a setting that nobody has set.
 
     Args:
-        recipe: the recipe.
+        subject: the subject.
         state: the state's tensors by name.
         batch: the batch's tensors.
         stale: the paths of tensors that an earlier step has left behind, by their `id`.
@@ -314,12 +310,12 @@ def record(
         CaptureError: what happens in the model depends on the elements of a tensor, or the step
             reads a stale tensor.
     """
-    first, questions = _record(recipe, state, batch, stale, ())
+    first, questions = _record(subject, state, batch, stale, ())
     pending = list(_list_others((), questions))
     while pending:
         answers, question = pending.pop()
         try:
-            other, asked = _record(recipe, state, batch, stale, answers)
+            other, asked = _record(subject, state, batch, stale, answers)
         except Exception as error:
             raise _refuse_question(question) from error
         if first.find_difference(other) is not None:
@@ -368,7 +364,7 @@ def _refuse_question(question: Question) -> CaptureError:
 
 
 def _record(
-    recipe: Recipe,
+    subject: Subject,
     state: Tensors,
     batch: Sequence[torch.Tensor],
     stale: Mapping[int, str],
@@ -380,7 +376,7 @@ def _record(
         CaptureError: it asks for more, or anything else refuses it; the first question is named.
     """
     tensors = (*state.values(), *batch)
-    tracker = LineTracker(recipe.model, answers)
+    tracker = LineTracker(subject.model, answers)
     gradients: list[str] = []
     made: list[_Step] = []
 
@@ -388,7 +384,7 @@ def _record(
         named = dict(zip(state, flat, strict=False))
         mode = get_proxy_mode()
         assert mode is not None
-        traced = _Step(recipe, named, tracker, stale, mode.tracer)
+        traced = _Step(subject, named, tracker, stale, mode.tracer)
         made.append(traced)
         tracker.call = traced.routes.call
         with (
@@ -448,7 +444,7 @@ class _Step:
     """One step of a recipe, written down by torch as it runs.
 
     Args:
-        recipe: the recipe, whose own model runs, on tensors that only `routes` knows.
+        subject: the subject, whose own model runs, on tensors that only `routes` knows.
         state: the traced tensors of the state by name.
         tracker: follows the model's lines.
         stale: the paths of tensors that an earlier step has left behind, by their `id`.
@@ -461,18 +457,19 @@ class _Step:
 
     def __init__(
         self,
-        recipe: Recipe,
+        subject: Subject,
         state: Tensors,
         tracker: LineTracker,
         stale: Mapping[int, str],
         tracer: Any,
     ) -> None:
-        self._recipe, self._state, self._tracker = recipe, state, tracker
+        self._subject, self._recipe = subject, subject.recipe
+        self._state, self._tracker = state, tracker
         self.tracer = tracer
         self.absent: dict[str, torch.Tensor] = {}
         self.apart: tuple[frozenset[str], ...] = ()
-        self._tensors = name_tensors(recipe.model)
-        self._observed = find_observed(recipe)
+        self._tensors = subject.tensors
+        self._observed = find_observed(subject)
         kept = self._observed.tensors if self._observed else ()
         own = self._observed.start if self._observed else {}
         self._traced = {name: state[name].clone() for name in (*self._tensors, *own)}
@@ -489,7 +486,7 @@ class _Step:
         self._tracker.regions.is_over = True
         with torch.no_grad():
             state, known = self._get_state(), len(self._tracker.checks)
-            updated = self._optimize(self._recipe, state, gradients)
+            updated = self._optimize(state, gradients)
             if checks := self._tracker.checks[known:]:  # the optimizer's own
                 floats = {k: v for k, v in updated.items() if v.is_floating_point()}
                 updated |= {k: spoil(v, checks) for k, v in floats.items()}
@@ -497,25 +494,24 @@ class _Step:
             new = state | updated
         return [*new.values(), loss, *gradients.values()], tuple(gradients)
 
-    def _optimize(
-        self, recipe: TrainingRecipe, state: Tensors, gradients: Tensors
-    ) -> dict[str, torch.Tensor]:
+    def _optimize(self, state: Tensors, gradients: Tensors) -> dict[str, torch.Tensor]:
         """Return the tensors of the state that the updates change."""
-        limited = limit(recipe, gradients)
-        new = optimize(recipe, state, limited, Repeats(self.tracer).update)
+        subject = self._subject
+        limited = limit(subject.training, gradients)
+        new = optimize(subject, state, limited, Repeats(self.tracer).update)
         if self.absent:
-            self.apart = find_apart(recipe, self.absent)
-            new = choose(recipe, state, new, self.absent)
+            self.apart = find_apart(subject, self.absent)
+            new = choose(subject, state, new, self.absent)
         if self._observed is None:
             return new
-        model, follow = recipe.model, self.routes.follow
-        scheduled, counter = read_schedule(recipe, state)
-        own = trace_own_steps(self._observed, model, self._traced, limited, follow, scheduled)
+        follow = self.routes.follow
+        scheduled, counter = read_schedule(subject, state)
+        own = trace_own_steps(self._observed, subject, self._traced, limited, follow, scheduled)
         return new | own | counter
 
     def _get_state(self) -> dict[str, torch.Tensor]:
-        """Return the state as the model has left it."""
-        found = name_tensors(self._recipe.model)
+        """Return the state as the model has left it, which is looked at again to see it."""
+        found = self._subject.look_again().tensors
         for name in sorted({*found} ^ {*self._tensors}):
             change = "appears" if name in found else "disappears"
             advice = "have it registered, with a value, before it is captured"
@@ -557,7 +553,7 @@ class _Step:
         """Return the mean gradients and the mean loss of a step's batches."""
         count = recipe.accumulate
         size = len(batch) // count
-        parameters = dict(recipe.model.named_parameters())
+        parameters = self._subject.parameters
         losses = []
         presences: dict[str, list[Presence]] = defaultdict(list)
         for parameter in parameters.values():

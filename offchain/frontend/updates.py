@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 
@@ -32,52 +31,49 @@ from moot.offchain.frontend.optimizers.translation import (
     mark_continued,
     translate,
 )
-from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.frontend.schedules import COUNTER
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.text import name_kind
 
 SCHEDULED_UPDATES = "optimizer.scheduled"
 """How many updates were made, where a scheduler drives optimizers that are traced as they are."""
 
-_APART: WeakKeyDictionary[torch.nn.Module, tuple[frozenset[str], ...]] = WeakKeyDictionary()
-
 Update = Callable[[Optimizer, torch.Tensor, torch.Tensor, Tensors, Numbers], Updated]
 
 
-def check_optimizer(recipe: TrainingRecipe) -> None:
+def check_optimizer(subject: Subject) -> None:
     """Refuse an optimizer (`UsageError`) whose steps a program can't have."""
-    of_torch = list_optimizers_of_torch(recipe)
+    of_torch = subject.optimizers
     for optimizer in of_torch:
         mark_continued(optimizer)
-    schedulers = check_schedulers(recipe.scheduler, of_torch)
-    check_objects(of_torch, recipe.model, is_scheduled=bool(schedulers))
+    schedulers = check_schedulers(subject.training.scheduler, of_torch)
+    check_objects(of_torch, subject, is_scheduled=bool(schedulers))
     tabulate(schedulers, of_torch, anew=True)
-    _get_groups(recipe)
-    find_observed(recipe, anew=True)
+    _get_groups(subject)
+    find_observed(subject, anew=True)
 
 
-def find_observed(recipe: Recipe, *, anew: bool = False) -> Observed | None:
+def find_observed(subject: Subject, *, anew: bool = False) -> Observed | None:
     """Return what those of a recipe's optimizers keep that are traced as they are, if any are.
 
     Args:
-        recipe: the recipe.
+        subject: the subject.
         anew: whether the optimizers may have changed since they were last asked for.
     """
-    if not isinstance(recipe, TrainingRecipe):
-        return None
-    others = [it for it in list_optimizers_of_torch(recipe) if not is_recognised(it)]
-    return observe(others, recipe.model, anew=anew) if others else None
+    others = [it for it in subject.optimizers if not is_recognised(it)]
+    return observe(others, subject, anew=anew) if others else None
 
 
-def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
+def make_optimizer_state(subject: Subject) -> dict[str, torch.Tensor]:
     """Return the moments of all learned parameters, then the counters, before the first step.
 
     Raises:
         UsageError: no group matches a parameter.
     """
-    groups = _get_groups(recipe)
+    groups = _get_groups(subject)
     state = {}
-    for name, parameter in recipe.model.named_parameters():
+    for name, parameter in subject.parameters.items():
         if not parameter.requires_grad:
             continue
         optimizer = groups[find_group(groups, name)].optimizer
@@ -86,10 +82,10 @@ def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
     for index, group in enumerate(groups):
         for counter, tensor in group.optimizer.make_counters().items():
             state[_name_counter(groups, index, counter)] = tensor
-    observed = find_observed(recipe)
+    observed = find_observed(subject)
     kept = observed.start.items() if observed else ()
     counted = {SCHEDULED_UPDATES: torch.zeros((), dtype=torch.int64)}
-    own = counted if observed and recipe.scheduler is not None else {}
+    own = counted if observed and subject.training.scheduler is not None else {}
     return state | {name: tensor.clone() for name, tensor in kept} | own
 
 
@@ -105,19 +101,19 @@ def apply(
 
 
 def optimize(
-    recipe: TrainingRecipe, state: Tensors, gradients: Tensors, update: Update = apply
+    subject: Subject, state: Tensors, gradients: Tensors, update: Update = apply
 ) -> dict[str, torch.Tensor]:
     """Return the tensors of the state that a step's updates by our optimizers change.
 
     Args:
-        recipe: the recipe.
+        subject: the subject.
         state: the state before the updates.
         gradients: the gradients as the optimizers see them, by the names of their parameters.
         update: what `apply` does.
     """
-    groups = _get_groups(recipe)
+    groups = _get_groups(subject)
     numbers = [_count(groups, index, state) for index in range(len(groups))]
-    new = _name_counters(recipe, state, gradients, numbers)
+    new = _name_counters(subject, state, gradients, numbers)
     kept = _find_moments(state, counters=new)
     for name, gradient in gradients.items():
         index = find_group(groups, name)
@@ -147,24 +143,24 @@ def limit(recipe: TrainingRecipe, gradients: Tensors) -> Tensors:
 
 
 def advance_counters(
-    recipe: TrainingRecipe, state: Tensors, gradients: Tensors
+    subject: Subject, state: Tensors, gradients: Tensors
 ) -> dict[str, torch.Tensor]:
     """Return the counters of all groups after one more step, by their names in the state.
 
     A group that stands apart counts the steps in which it has gradients, and all for a schedule.
     """
-    groups = _get_groups(recipe)
+    groups = _get_groups(subject)
     numbers = [_count(groups, index, state) for index in range(len(groups))]
-    return _name_counters(recipe, state, gradients, numbers)
+    return _name_counters(subject, state, gradients, numbers)
 
 
 def _name_counters(
-    recipe: TrainingRecipe, state: Tensors, gradients: Tensors, numbers: Sequence[Numbers]
+    subject: Subject, state: Tensors, gradients: Tensors, numbers: Sequence[Numbers]
 ) -> dict[str, torch.Tensor]:
-    groups, new = _get_groups(recipe), dict[str, torch.Tensor]()
+    groups, new = _get_groups(subject), dict[str, torch.Tensor]()
     present = {find_group(groups, name) for name in gradients}
     for index, group in enumerate(groups):
-        is_idle = index < len(get_apart(recipe)) and index not in present
+        is_idle = index < len(subject.apart) and index not in present
         for key in group.optimizer.make_counters():
             name = _name_counter(groups, index, key)
             is_kept = is_idle and key != COUNTER
@@ -180,27 +176,27 @@ def _count(groups: Sequence[Group], index: int, state: Tensors) -> Numbers:
 
 
 def find_apart(
-    recipe: TrainingRecipe, conditions: Mapping[str, torch.Tensor]
+    subject: Subject, conditions: Mapping[str, torch.Tensor]
 ) -> tuple[frozenset[str], ...]:
     """Return sets of parameters that need counters of their own, as they share a condition.
 
     Args:
-        recipe: the recipe.
+        subject: the subject.
         conditions: when torch has a gradient, for the parameters that do not always have one.
 
     Raises:
         UsageError: an optimizer has updates for which that is not known.
     """
-    groups = _get_groups(recipe)
+    groups = _get_groups(subject)
     sets: dict[tuple[int, int], set[str]] = defaultdict(set)
-    if not isinstance(recipe.clip, (ClipNorm, ClipValue, NoneType)):
+    if not isinstance(subject.training.clip, (ClipNorm, ClipValue, NoneType)):
         raise UsageError(
             f"the clip sees all gradients, and torch has none for {min(conditions)} in steps that "
             "leave its branch out; leave the branch out, or choose ClipNorm or ClipValue"
         )
     for name, condition in conditions.items():
         optimizer = groups[find_group(groups, name)].optimizer
-        if find_observed(recipe) is not None or callable(getattr(optimizer, "beta1", None)):
+        if find_observed(subject) is not None or callable(getattr(optimizer, "beta1", None)):
             raise UsageError(
                 f"parameter {name}: it has a gradient in steps only that come to its branch, and "
                 "the optimizer counts its own steps; leave the branch out, or choose Adam or SGD"
@@ -211,7 +207,7 @@ def find_apart(
 
 
 def choose(
-    recipe: TrainingRecipe,
+    subject: Subject,
     state: Tensors,
     new: Tensors,
     conditions: Mapping[str, torch.Tensor],
@@ -219,7 +215,7 @@ def choose(
     """Return the tensors that a step changes, where torch has a gradient, and else the old ones.
 
     Args:
-        recipe: the recipe.
+        subject: the subject.
         state: the state before the updates.
         new: the tensors of it that updates change.
         conditions: as `find_apart` takes them.
@@ -229,8 +225,8 @@ def choose(
         owner = key.removeprefix("optimizer.").rpartition(".")[0]
         if key.startswith("optimizer.") and owner in conditions:
             owners[key] = owner
-    groups = _get_groups(recipe)
-    for index, names in enumerate(get_apart(recipe)):
+    groups = _get_groups(subject)
+    for index, names in enumerate(subject.apart):
         counters = groups[index].optimizer.make_counters().keys() - {COUNTER}
         for counter in sorted(counters):
             owners[_name_counter(groups, index, counter)] = min(names)
@@ -249,80 +245,39 @@ def _find_moments(state: Tensors, counters: Tensors) -> dict[str, dict[str, torc
     return found
 
 
-def list_optimizers_of_torch(recipe: TrainingRecipe) -> list[torch.optim.Optimizer]:
-    """Return a recipe's optimizers, in order, where they are objects of torch; [] if they are ours.
-
-    Raises:
-        UsageError: the recipe's optimizer is neither.
-    """
-    given: Any = recipe.optimizer
-    is_several = isinstance(given, (list, tuple))
-    parts = list(given) if is_several else [given]
-    if parts and all(isinstance(part, torch.optim.Optimizer) for part in parts):
-        return parts
-    groups = [part.optimizer for part in parts if isinstance(part, Group)]
-    is_grouped = is_several and 0 < len(groups) == len(parts)
-    if all(map(_is_ours, groups if is_grouped else [given])):
-        return []
-    known = (torch.optim.Optimizer, Group)
-    strangers = [it for it in (groups if is_grouped else parts) if not isinstance(it, known)]
-    wrong = next((it for it in strangers if not _is_ours(it)), given)
-    found = f"is {name_kind(given)}" if wrong is given else f"has {name_kind(wrong)} in it"
-    raise UsageError(
-        f"the optimizer {found}; give an object, such as torch.optim.SGD(model.parameters(), "
-        "lr=0.1) or moot's AdamW(1e-3), a list of torch's objects, or a list of groups"
-    )
-
-
-def _is_ours(given: Any) -> bool:
-    """Return whether an object has what an optimizer of ours has."""
-    methods = ("make_moments", "make_counters", "advance", "update")
-    has_all = all(callable(getattr(given, name, None)) for name in methods)
-    return has_all and not isinstance(given, type)
-
-
-def set_apart(recipe: TrainingRecipe, sets: tuple[frozenset[str], ...]) -> None:
-    """Let sets of a model's parameters have groups of their own, and so their own counters."""
-    _APART[recipe.model] = sets
-
-
-def get_apart(recipe: TrainingRecipe) -> tuple[frozenset[str], ...]:
-    """Return the sets of parameters that have groups of their own, which are the first ones."""
-    return _APART.get(recipe.model, ())
-
-
-def _get_groups(recipe: TrainingRecipe) -> Sequence[Group]:
+def _get_groups(subject: Subject) -> Sequence[Group]:
     """Return a recipe's groups; parameters that share a condition have one of their own."""
-    groups = _get_given_groups(recipe)
+    groups = _get_given_groups(subject)
     apart = [
         Group(names.__contains__, groups[find_group(groups, min(names))].optimizer)
-        for names in get_apart(recipe)
+        for names in subject.apart
     ]
     return [*apart, *groups]
 
 
-def _get_given_groups(recipe: TrainingRecipe) -> Sequence[Group]:
-    if of_torch := list_optimizers_of_torch(recipe):
+def _get_given_groups(subject: Subject) -> Sequence[Group]:
+    if of_torch := subject.optimizers:
         recognised = [it for it in of_torch if is_recognised(it)]
-        return translate(recognised, recipe.model, _get_timetables(recipe))
-    ours: Any = recipe.optimizer
+        return translate(recognised, subject, _get_timetables(subject))
+    ours: Any = subject.training.optimizer
     return ours if isinstance(ours, Sequence) else (Group(everything, ours),)
 
 
-def _get_timetables(recipe: TrainingRecipe) -> Timetables:
-    of_torch = list_optimizers_of_torch(recipe)
-    return tabulate(check_schedulers(recipe.scheduler, of_torch), of_torch)
+def _get_timetables(subject: Subject) -> Timetables:
+    of_torch = subject.optimizers
+    return tabulate(check_schedulers(subject.training.scheduler, of_torch), of_torch)
 
 
-def count_updates(recipe: Recipe) -> int | None:
+def count_updates(subject: Subject) -> int | None:
     """Return how many updates a recipe's schedulers have rates for; None without schedulers."""
+    recipe = subject.recipe
     if not isinstance(recipe, TrainingRecipe) or recipe.scheduler is None:
         return None
-    return _get_timetables(recipe).updates
+    return _get_timetables(subject).updates
 
 
 def read_schedule(
-    recipe: TrainingRecipe, state: Tensors
+    subject: Subject, state: Tensors
 ) -> tuple[dict[int, list[dict[str, Any]]], dict[str, torch.Tensor]]:
     """Return the options that schedulers give to optimizers which are traced as they are.
 
@@ -334,7 +289,7 @@ def read_schedule(
     updates = state[SCHEDULED_UPDATES]
     options = {
         key: [{name: _read_option(value, updates) for name, value in it.items()} for it in groups]
-        for key, groups in _get_timetables(recipe).changes.items()
+        for key, groups in _get_timetables(subject).changes.items()
     }
     return options, {SCHEDULED_UPDATES: updates + 1}
 

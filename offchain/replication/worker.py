@@ -25,7 +25,8 @@ from moot.offchain.frontend.capture.eager import EagerRun
 from moot.offchain.frontend.load import load_recipe
 from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import Recipe, find_form, get_batch
-from moot.offchain.frontend.tracing import get_initial_state, name_tensors
+from moot.offchain.frontend.subject import Subject
+from moot.offchain.frontend.tracing import get_initial_state
 from moot.offchain.native.doubles import set_product
 from moot.offchain.native.threads import set_threads
 from moot.offchain.replication.methods import find_method
@@ -68,13 +69,14 @@ def _tell(order: Order, answer: Answer) -> None:
 
 def _train_by_torch(recipe: Recipe, order: Order) -> Iterator[Answer]:
     """Train by eager torch."""
-    own = {name: tensor.detach().numpy() for name, tensor in get_initial_state(recipe).items()}
+    subject = Subject.of(recipe)
+    own = {name: tensor.detach().numpy() for name, tensor in get_initial_state(subject).items()}
     start = choose_start(order, own)
     state = {name: torch.from_numpy(array.copy()) for name, array in start.items()}
     with torch.no_grad():
-        for name, tensor in name_tensors(recipe.model).items():
+        for name, tensor in subject.tensors.items():
             tensor.copy_(state[name])
-    run, profile = EagerRun(recipe, state), ALL_PROFILES[order.profile]
+    run, profile = EagerRun(subject, state), ALL_PROFILES[order.profile]
     yield Answer(start)
     for step in count():
         with summing(profile):

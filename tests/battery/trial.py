@@ -27,7 +27,8 @@ from moot.offchain.frontend.capture.eager import EagerRun
 from moot.offchain.frontend.capture.noise import run_noisily
 from moot.offchain.frontend.capture.rehearsal import MARGIN, SLACK, _run_program
 from moot.offchain.frontend.capture.stepping import step_as_user
-from moot.offchain.frontend.tracing import get_initial_state, name_tensors
+from moot.offchain.frontend.subject import Subject
+from moot.offchain.frontend.tracing import get_initial_state
 from tests.battery.draws import DRAWS
 from tests.battery.reach import reach
 from tests.corpus.judge import make_recipe, prepare
@@ -74,19 +75,20 @@ class Trial:
         self._recipe = make_recipe(row, self._model)
         self._batch = list(self._recipe.batch(0))
         with reach() as self.reached:
-            start = make_start(self._recipe, self._batch)
-            self._draft: Draft = make_draft(self._recipe, start, ORDERED)
+            start = make_start(Subject.of(self._recipe), self._batch)
+            self._draft: Draft = make_draft(start, ORDERED)
         self.reached |= {str(node.target) for node in self._draft.graph.graph.nodes}
         with patch.dict(backends._BACKENDS, {"numpy": Numpy}):
             self._executor = Executor(self._draft.program, backend="numpy")
-        self._start = {n: t.detach().clone() for n, t in name_tensors(self._model).items()}
-        self._optimizer = get_initial_state(self._recipe)
+        self._subject = start.subject
+        self._start = {n: t.detach().clone() for n, t in start.subject.tensors.items()}
+        self._optimizer = get_initial_state(start.subject)
         self._folds = any(error.operands for error in self._draft.errors.values())
 
     def _draw(self, draw: str) -> list[Tensor]:
         """Put special inputs into the model's parameters, and return the batch."""
         generator = torch.Generator().manual_seed(sum(map(ord, draw)))
-        tensors, batch = name_tensors(self._model), [x.clone() for x in self._batch]
+        tensors, batch = self._subject.look_again().tensors, [x.clone() for x in self._batch]
         inputs = [x for n, x in sorted(tensors.items()) if n.startswith("parameter.input_")]
         inputs += [x for x in batch if x.is_floating_point()]
         with torch.no_grad():
@@ -100,7 +102,7 @@ class Trial:
     def compare(self, draw: str) -> list[Difference]:
         """Return the differences on drawn inputs; none where torch raises an error."""
         batch = self._draw(draw)
-        run = EagerRun(self._recipe, self._optimizer, step_as_user)
+        run = EagerRun(self._subject.look_again(), self._optimizer, step_as_user)
         state = run.get_state()
         inputs = [*state.values(), *batch]
         found, drawn = _run_program(self._draft, self._executor, state, batch, 0)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.optimizers.kept import list_kept
+from moot.offchain.frontend.subject import Subject
 from tests.corpus.practice import build, judge_program
 from tests.property.drawn_optimizers import Draw, make_recipe
 from tests.quick import every
@@ -28,9 +29,9 @@ def test_a_drawn_optimizer_trains_as_in_torch(seed: int) -> None:
 def test_capture_leaves_a_drawn_optimizer_as_it_was(seed: int) -> None:
     """What it keeps, wherever it does, is what it was before."""
     recipe: Any = build(lambda: make_recipe(seed))
-    kept = copy.deepcopy(list_kept([recipe.optimizer], recipe.model))
+    kept = copy.deepcopy(list_kept([recipe.optimizer], Subject.of(recipe)))
     capture(recipe, trust=True)
-    after = list_kept([recipe.optimizer], recipe.model)
+    after = list_kept([recipe.optimizer], Subject.of(recipe))
     assert after.keys() == kept.keys()
     for name, value in kept.items():
         is_tensor = isinstance(value, Tensor)

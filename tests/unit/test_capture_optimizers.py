@@ -16,6 +16,7 @@ from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.optimizers.kept import list_kept
 from moot.offchain.frontend.optimizers.translation import TRANSLATIONS, Translation
 from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.subject import Subject
 from tests.quick import every
 
 STEPS = 6
@@ -263,9 +264,9 @@ def test_an_optimizer_is_left_as_it_was(name: str) -> None:
     recipe = make_recipe(RIGHT[name])
     optimizers: Any = [recipe.optimizer]
     before = [parameter.detach().clone() for parameter in recipe.model.parameters()]
-    kept = copy.deepcopy(list_kept(optimizers, recipe.model))
+    kept = copy.deepcopy(list_kept(optimizers, Subject.of(recipe)))
     capture(recipe)
-    after = list_kept(optimizers, recipe.model)
+    after = list_kept(optimizers, Subject.of(recipe))
     assert after.keys() == kept.keys()
     for key, value in kept.items():
         is_tensor = isinstance(value, torch.Tensor)

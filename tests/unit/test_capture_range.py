@@ -17,6 +17,7 @@ from moot.offchain.frontend.capture.rehearsal import SLACK
 from moot.offchain.frontend.decompositions import alignments, table
 from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.subject import Subject
 from tests.quick import only
 
 STATES, STEPS, CLASSES = 6, 10, 20
@@ -93,7 +94,7 @@ def mutate(old: str, new: str) -> Callable[..., Any]:
 def test_errors_take_no_number_out_of_range(never: float) -> None:
     """Errors on -1e9 make NaN of exponentials and their gradients; contained, they do not."""
     recipe = make_chain(never)
-    draft = make_draft(recipe, start := make_start(recipe, recipe.batch(0)), ORDERED)
+    draft = make_draft(start := make_start(Subject.of(recipe), recipe.batch(0)), ORDERED)
     inputs = [*start.state.values(), *start.batch]
 
     def run(kind: type[NoisyStep]) -> Tensor:

@@ -18,6 +18,7 @@ from moot.offchain.frontend.capture.rehearsal import rehearse
 from moot.offchain.frontend.examples import build
 from moot.offchain.frontend.optimizers import SGD, AdamW
 from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe, get_batch
+from moot.offchain.frontend.subject import Subject
 
 
 def make_batch(step: int) -> tuple[Tensor, ...]:
@@ -66,7 +67,7 @@ def test_trust_skips_the_comparison() -> None:
 def test_a_lost_term_is_found(name: str) -> None:
     """A program that lacks any one of its sums of two gradients or activations is refused."""
     recipe = build(name)
-    draft = make_draft(recipe, make_start(recipe, get_batch(recipe, 0)), ORDERED)
+    draft = make_draft(make_start(Subject.of(recipe), get_batch(recipe, 0)), ORDERED)
     program = draft.program
     lost = 0
     for index, node in enumerate(program.nodes):
@@ -76,7 +77,7 @@ def test_a_lost_term_is_found(name: str) -> None:
         nodes[index] = replace(node, operands=(node.operands[0], node.operands[0]))
         changed = replace(draft, program=replace(program, nodes=tuple(nodes)))
         with pytest.raises(CaptureError):
-            rehearse(recipe, changed, bind_batch(recipe, program.batch))
+            rehearse(Subject.of(recipe), changed, bind_batch(Subject.of(recipe), program.batch))
         lost += 1
         if lost == 3:
             break

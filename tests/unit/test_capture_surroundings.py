@@ -1,6 +1,7 @@
 """Descriptions of processes: what changes them, and what processes have none."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -9,36 +10,29 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 from torch._C import _set_mkldnn_enabled
 from torch.backends.mha import set_fastpath_enabled
 from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import moot.offchain
 from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.functions import DType
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.frontend.capture import surroundings
-from moot.offchain.frontend.capture.description import IndescribableError
 from moot.offchain.frontend.capture.recall import find_origin
-from moot.offchain.frontend.capture.surroundings import describe_process, find_stranger
+from moot.offchain.frontend.capture.surroundings import (
+    IndescribableError,
+    describe_process,
+    find_stranger,
+)
 from moot.offchain.frontend.neighbours import OURS, is_of_user
-from moot.offchain.frontend.optimizers import SGD
-from moot.offchain.frontend.recipe import TrainingRecipe, get_batch
+from moot.offchain.programs.graph import Slot
 
 
 def _hook(*_: object) -> None:
     """Do nothing, as a hook."""
-
-
-def make_recipe() -> TrainingRecipe:
-    """Return a recipe that trains a layer."""
-    return TrainingRecipe(
-        nn.Linear(3, 3),
-        lambda model, x: model(x).square().mean(),
-        SGD(0.1),
-        lambda step: (torch.full((2, 3), float(step)),),
-    )
 
 
 @pytest.fixture
@@ -171,20 +165,24 @@ def test_strangers(tmp_path: Path) -> None:
         describe_process()
 
 
-def test_origins(process: None) -> None:
-    """A capture is kept by what its maker says of the recipe and by its arithmetic as well."""
+def test_origins(process: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capture is kept by the form of its batches, its arithmetic and what it was asked for with.
+
+    It is not kept by a process that began before a source of ours was last written.
+    """
     del process
-    recipe = make_recipe()
-    batch = get_batch(recipe, 0)
+    monkeypatch.setattr(moot.offchain, "BEGAN_NS", time.time_ns() + 10**15)
+    inputs = [Slot("batch.0", DType.FLOAT32, (2, 3))]
     found = {
-        find_origin(recipe, batch, arithmetic, example)
+        find_origin(slots, arithmetic, example)
+        for slots in (inputs, [])
         for arithmetic in (ORDERED, EXACT)
         for example in ("a", "b")
     }
-    assert len(found) == 4
+    assert len(found) == 8
     assert None not in found
-    recipe.model.register_forward_hook(_hook)
-    assert find_origin(recipe, batch, ORDERED, "a") is None
+    monkeypatch.setattr(moot.offchain, "BEGAN_NS", 0)
+    assert find_origin(inputs, ORDERED, "a") is None
 
 
 def test_packages_of_another_environment_are_no_code_of_the_users(tmp_path: Path) -> None:

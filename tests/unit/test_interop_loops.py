@@ -15,7 +15,7 @@ from moot.offchain.frontend.clipping import ClipNorm
 from moot.offchain.frontend.interop import from_loop, to_state_dict
 from moot.offchain.frontend.load import load_recipe
 from moot.offchain.frontend.recipe import TrainingRecipe
-from moot.offchain.frontend.tracing import name_tensors
+from moot.offchain.frontend.subject import name_tensors
 from tests.interop_helpers import ask, make_speaker, make_texts, run
 
 compare = torch.nn.MSELoss()

@@ -27,8 +27,9 @@ from moot.offchain.frontend.optimizers import (
     find_group,
 )
 from moot.offchain.frontend.optimizers.translation import Ascent, translate
-from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from moot.offchain.frontend.schedules import LinearDecay
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.updates import check_optimizer
 from tests.quick import only
 
@@ -139,6 +140,11 @@ def test_updates_follow_torch(name: str, rank: int) -> None:
     assert_follows(*PAIRS[name], SHAPES[rank])
 
 
+def make_subject(model: torch.nn.Module) -> Subject:
+    """Return a subject of which nothing but the model matters."""
+    return Subject.of(InferenceRecipe(model, torch.nn.Module.__call__, lambda _: ()))
+
+
 TRANSLATED = [name for name in PAIRS if name != "lion"]
 
 
@@ -147,7 +153,7 @@ def test_objects_are_translated(name: str) -> None:
     """An optimizer object of torch means the one of ours that follows it, option by option."""
     expected, make = PAIRS[name]
     model = torch.nn.Linear(2, 3)
-    (group,) = translate([make(model.parameters())], model)
+    (group,) = translate([make(model.parameters())], make_subject(model))
     assert group.optimizer == expected
     assert all(group.matches(name) for name, _ in model.named_parameters())
 
@@ -156,7 +162,7 @@ def test_groups_are_translated() -> None:
     """Each group has its options, and what the optimizer was not given stays as it is."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
     options = [{"params": [model[0].weight], "lr": 0.5}, {"params": [model[0].bias]}]
-    groups = translate([torch.optim.SGD(options, 0.1, maximize=True)], model)
+    groups = translate([torch.optim.SGD(options, 0.1, maximize=True)], make_subject(model))
     first, second, rest = (groups[find_group(groups, n)] for n in ("0.weight", "0.bias", "1.bias"))
     assert (first.optimizer, second.optimizer) == (Ascent(SGD(0.5)), Ascent(SGD(0.1)))
     x = torch.ones(2)
@@ -189,7 +195,7 @@ def test_what_has_no_translation(name: str) -> None:
     model = torch.nn.Linear(2, 3)
     recipe = TrainingRecipe(model, torch.nn.functional.mse_loss, make(model.parameters()), ())
     with pytest.raises(UsageError, match=re.escape(message)):
-        check_optimizer(recipe)
+        check_optimizer(Subject.of(recipe))
 
 
 TINY = [("adam", 1e-20), ("adamw", 1e-20), ("adafactor", 1e-20), ("adafactor decay", 1e-7)]

@@ -14,6 +14,7 @@ from moot.offchain.frontend.optimizers.base import Numbers, Tensors, Updated
 from moot.offchain.frontend.optimizers.translation import Ascent
 from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.frontend.repeats import Repeats
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import Record, get_initial_state, record
 from moot.offchain.frontend.updates import apply
 from tests.quick import every
@@ -62,7 +63,8 @@ def _make_recipe(make: Callable[[], Optimizer | tuple[Group, ...]]) -> TrainingR
 
 
 def _trace(recipe: TrainingRecipe) -> Record:
-    return record(recipe, get_initial_state(recipe), recipe.batch(0), {})
+    subject = Subject.of(recipe)
+    return record(subject, get_initial_state(subject), recipe.batch(0), {})
 
 
 @pytest.mark.parametrize("clip", [None, ClipNorm(1.0)])

@@ -17,7 +17,7 @@ from moot.offchain.frontend.environment import standard_torch
 from moot.offchain.frontend.exchange import to_array, to_tensor
 from moot.offchain.frontend.lowering.graph import TORCH_TYPES
 from moot.offchain.frontend.recipe import Recipe, count_batches, join_batches
-from moot.offchain.frontend.tracing import name_tensors
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.updates import count_updates
 from moot.offchain.programs.graph import Kind, Program, Slot
 from moot.offchain.text import show
@@ -42,13 +42,14 @@ Outcome = list[Array] | str
 """The batch of a step, or the name of the exception that ends the data before it."""
 
 
-def bind_batch(recipe: Recipe, slots: Sequence[Slot]) -> Callable[[int], list[Array]]:
+def bind_batch(subject: Subject, slots: Sequence[Slot]) -> Callable[[int], list[Array]]:
     """Return the function that gives the batch of a step in the order of a program's slots.
 
-    It knows nothing else of the recipe, whose model may die before it.
+    It knows nothing else of the subject, whose model may die before it.
     """
+    recipe = subject.recipe
     batches, count, form = recipe.batch, count_batches(recipe), recipe.form
-    updates = count_updates(recipe)
+    updates = count_updates(subject)
 
     @standard_torch()
     def batch(step: int) -> list[Array]:
@@ -92,19 +93,19 @@ def _describe(tensor: torch.Tensor) -> str:
     return f"{tensor.dtype}{layout} {tuple(tensor.shape)}{place}".replace("torch.", "")
 
 
-def refuse_iterators(recipe: Recipe) -> None:
+def refuse_iterators(subject: Subject) -> None:
     """Refuse a recipe that reads an iterator, before any batch is asked for.
 
     Raises:
         CaptureError: it does.
     """
-    for path, found in walk([("batch", recipe.batch)]):
+    for path, found in walk([("batch", subject.recipe.batch)]):
         if isinstance(found, Iterator):
             raise CaptureError(
                 f"{path}: the batch function reads an iterator ({type(found).__name__}), so that a "
                 "batch depends on which were asked for before; make it of the step's number alone"
             )
-    for path, found in walk(list_roots(recipe)):
+    for path, found in walk(list_roots(subject)):
         is_plain = isinstance(found, Iterator) and not hasattr(found, "__dict__")
         if is_plain and not isinstance(found, io.IOBase):
             raise CaptureError(
@@ -155,17 +156,18 @@ def check_batches(
 
 
 def refuse_trained(
-    recipe: Recipe,
+    subject: Subject,
     memory: Memory,
     batch: Callable[[int], list[Array]],
     program: Program,
 ) -> None:
     """Refuse a batch function that reads what the step changes of the model.
 
-    What the step leaves as it is may be read: a frozen encoder, a data set in a buffer.
+    What the step leaves as it is may be read: a frozen encoder, a data set in a buffer. What the
+    function reads are the tensors that the model has by now, so they are looked at again.
 
     Args:
-        recipe: the recipe.
+        subject: the subject.
         memory: its model, functions and optimizers, which are put back.
         batch: its bound batch function.
         program: the step.
@@ -176,18 +178,18 @@ def refuse_trained(
     sources = [program.nodes[sink.inputs[0]].kind for sink in program.nodes[program.first_sink :]]
     pairs = zip(program.state, sources, strict=True)
     trained = {slot.name for slot, kind in pairs if kind is not Kind.SOURCE}
-    roots = [("batch", recipe.batch)]
+    roots = [("batch", subject.recipe.batch)]
     past = Memory(roots, largest=LARGEST)
     try:
         before = {step: ask(batch, step) for step in (0, 1)}
         _forget(roots, past)
         with torch.no_grad():
-            for name, tensor in name_tensors(recipe.model).items():
+            for name, tensor in subject.look_again().tensors.items():
                 if name in trained:
                     tensor.copy_(~tensor if tensor.dtype is torch.bool else tensor + 1)
         for step, found in before.items():
-            subject = f"step {step}, asked for when the model has changed,"
-            require_same(found, ask(batch, step), program.batch, subject)
+            said = f"step {step}, asked for when the model has changed,"
+            require_same(found, ask(batch, step), program.batch, said)
     finally:
         past.restore()
         memory.restore()

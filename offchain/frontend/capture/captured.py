@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -40,6 +40,7 @@ from moot.offchain.frontend.capture.stepping import step_as_user
 from moot.offchain.frontend.capture.written import refuse_written
 from moot.offchain.frontend.environment import standard_torch, uncompiled
 from moot.offchain.frontend.recipe import Recipe, take_first
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state, record
 from moot.offchain.programs.graph import Program, Slot
 
@@ -110,22 +111,24 @@ def capture(
         UsageError: the recipe makes no sense: its seed, its batch, its groups.
     """
     with tracing():
-        check_recipe(recipe)
-        refuse_iterators(recipe)
+        subject = check_recipe(recipe)
+        refuse_iterators(subject)
         recipe, first = take_first(recipe)
+        # A batch function may have made the model another one when it was called first.
+        subject = replace(subject, recipe=recipe).look_again()
         inputs = check_batch(recipe, first)
-        batch = bind_batch(recipe, inputs)
-    origin = None if example is None else find_origin(recipe, first, arithmetic, example)
+        batch = bind_batch(subject, inputs)
+    origin = None if example is None else find_origin(inputs, arithmetic, example)
     if not trust:
-        draft = _trace_and_rehearse(recipe, first, inputs, batch, arithmetic, backend)
+        draft = _trace_and_rehearse(subject, first, inputs, batch, arithmetic, backend)
         if origin is not None:
             check_kept(origin, draft.program)
         return Captured(draft.program, draft.initial_state, batch, is_rehearsed=True)
-    known = None if origin is None else recall(origin, recipe, inputs)
+    known = None if origin is None else recall(origin, subject, inputs)
     if known is not None:
         check_repeatable(batch, inputs)
     else:
-        known = _trace(recipe, first, inputs, batch, arithmetic)
+        known = _trace(subject, first, inputs, batch, arithmetic)
         if origin is not None:
             keep(origin, known)
     return Captured(known.program, known.initial_state, batch, is_rehearsed=False)
@@ -133,49 +136,49 @@ def capture(
 
 @contextmanager
 def _prepared(
-    recipe: Recipe, first: Sequence[torch.Tensor], inputs: Sequence[Slot], batch: Batches
+    subject: Subject, first: Sequence[torch.Tensor], inputs: Sequence[Slot], batch: Batches
 ) -> Iterator[tuple[Memory, list[torch.Tensor]]]:
     """Check a recipe's batches, and keep the recipe as it is while its step is traced within.
 
     Yields:
         The recipe before that, and the batch of the second step.
     """
-    with tracing(), kept(recipe) as memory:
-        check_batches(recipe, memory, batch, inputs)
+    with tracing(), kept(subject) as memory:
+        check_batches(subject.recipe, memory, batch, inputs)
         second = as_tensors(batch(1))
         memory.restore()
-        with tracing(recipe.model, lambda: _run_eagerly(recipe, first, memory)):
-            refuse_options(recipe, memory, first)
+        with tracing(subject.model, lambda: _run_eagerly(subject, first, memory)):
+            refuse_options(subject, memory, first)
             yield memory, second
 
 
-def _run_eagerly(recipe: Recipe, batch: Sequence[torch.Tensor], memory: Memory) -> None:
+def _run_eagerly(subject: Subject, batch: Sequence[torch.Tensor], memory: Memory) -> None:
     """Make one step in eager torch, from where the recipe began."""
     memory.restore()
-    EagerRun(recipe, get_initial_state(recipe), step_as_user).step(batch, {})
+    EagerRun(subject, get_initial_state(subject), step_as_user).step(batch, {})
 
 
 def _trace(
-    recipe: Recipe,
+    subject: Subject,
     first: Sequence[torch.Tensor],
     inputs: Sequence[Slot],
     batch: Batches,
     arithmetic: Arithmetic,
 ) -> Known:
     """Return the program of one step of a recipe, which is not compared with torch."""
-    with _prepared(recipe, first, inputs, batch) as (memory, second):
-        start = make_start(recipe, first, memory.copies)
-        refuse_written(recipe, start.record, inputs)
-        known = make_program(recipe, start, arithmetic)
-        found = find_hidden_state(recipe, start, memory, second)
+    with _prepared(subject, first, inputs, batch) as (memory, second):
+        start = make_start(subject, first, memory.copies)
+        refuse_written(start)
+        known = make_program(start, arithmetic)
+        found = find_hidden_state(start, memory, second)
         if found is not None:
             raise explain(*found)
-        refuse_trained(recipe, memory, batch, known.program)
+        refuse_trained(subject, memory, batch, known.program)
     return known
 
 
 def _trace_and_rehearse(
-    recipe: Recipe,
+    subject: Subject,
     first: Sequence[torch.Tensor],
     inputs: Sequence[Slot],
     batch: Batches,
@@ -183,20 +186,20 @@ def _trace_and_rehearse(
     backend: str,
 ) -> Draft:
     """Return the draft of one step of a recipe, which was compared with torch."""
-    with _prepared(recipe, first, inputs, batch) as (memory, second):
-        warm_up(recipe, first)
+    with _prepared(subject, first, inputs, batch) as (memory, second):
+        warm_up(subject.recipe, first)
         memory.restore()
-        start = make_start(recipe, first, memory.copies)
-        refuse_written(recipe, start.record, inputs)
-        draft = make_draft(recipe, start, arithmetic)
-        found = find_hidden_state(recipe, start, memory, second)
-        refuse_trained(recipe, memory, batch, draft.program)
-        _rehearse(recipe, draft, batch, memory, found, backend)
+        start = make_start(subject, first, memory.copies)
+        refuse_written(start)
+        draft = make_draft(start, arithmetic)
+        found = find_hidden_state(start, memory, second)
+        refuse_trained(subject, memory, batch, draft.program)
+        _rehearse(start.subject, draft, batch, memory, found, backend)
     return draft
 
 
 def _rehearse(
-    recipe: Recipe,
+    subject: Subject,
     draft: Draft,
     batch: Batches,
     memory: Memory,
@@ -205,10 +208,11 @@ def _rehearse(
 ) -> None:
     """Rehearse a program; where its step was traced differently twice, see whether that settles.
 
-    It does if the difference is what a first call computes once for all later ones.
+    It does if the difference is what a first call computes once for all later ones. The rehearsal
+    may have left other tensors in the model, which is looked at again.
     """
     try:
-        rehearse(recipe, draft, batch, backend)
+        rehearse(subject, draft, batch, backend)
     except CaptureError as error:
         # What an optimizer keeps is its own, and was compared.
         objects = memory.list_changed_objects()
@@ -216,13 +220,14 @@ def _rehearse(
         raise explain(changes, error if changes or found is None else found.difference) from error
     if found is None:
         return
-    settled = remember(recipe)
-    first = record(recipe, get_initial_state(recipe), as_tensors(batch(0)), {})
+    subject = subject.look_again()
+    settled = remember(subject)
+    first = record(subject, get_initial_state(subject), as_tensors(batch(0)), {})
     changes = settled.list_changed_objects()
     settled.restore_tensors()
-    state, parts = get_initial_state(recipe), remember_parts(recipe)
-    second = record(recipe, state, as_tensors(batch(1)), {})
+    state, parts = get_initial_state(subject), remember_parts(subject)
+    second = record(subject, state, as_tensors(batch(1)), {})
     difference = first.find_difference(second)
     if difference is not None:
         raise explain(changes, difference)
-    refuse_moving(Step(recipe, state, as_tensors(batch(1)), settled), second, parts)
+    refuse_moving(Step(subject, state, as_tensors(batch(1)), settled), second, parts)

@@ -20,10 +20,17 @@ from moot.offchain.frontend.lowering.builder import Builder, RefusalError, ident
 from moot.offchain.frontend.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
 from moot.offchain.frontend.lowering.views import View
 from moot.offchain.frontend.parts import check_call, check_parts
-from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, name_batch
+from moot.offchain.frontend.recipe import (
+    Recipe,
+    TrainingRecipe,
+    check_modules,
+    count_batches,
+    name_batch,
+)
 from moot.offchain.frontend.routes import PLAIN, check_memory
-from moot.offchain.frontend.tracing import Record, flatten, get_initial_state, name_tensors, record
-from moot.offchain.frontend.updates import check_optimizer, set_apart
+from moot.offchain.frontend.subject import Subject
+from moot.offchain.frontend.tracing import Record, flatten, get_initial_state, record
+from moot.offchain.frontend.updates import check_optimizer
 from moot.offchain.programs.graph import Kind, Node, Origin, Program, Slot
 from moot.offchain.programs.legality import check_program
 from moot.offchain.programs.limits import MAX_RANK
@@ -97,6 +104,7 @@ class Start(NamedTuple):
     """A recipe before its first step, and that step as autograd has left it.
 
     Attributes:
+        subject: the recipe's, which knows what parameters need counters of their own.
         state: copies of the tensors of the state, by name.
         slots: their slots.
         batch: the tensors of the first batch.
@@ -104,6 +112,7 @@ class Start(NamedTuple):
         record: the step.
     """
 
+    subject: Subject
     state: Mapping[str, torch.Tensor]
     slots: tuple[Slot, ...]
     batch: Sequence[torch.Tensor]
@@ -111,30 +120,32 @@ class Start(NamedTuple):
     record: Record
 
 
-def check_recipe(recipe: Recipe) -> None:
-    """Refuse a recipe before anything of it is copied or run.
+def check_recipe(recipe: Recipe) -> Subject:
+    """Return the subject that a recipe is, checked before anything of it is copied or run.
 
     Raises:
         CaptureError: a tensor of the model is of no type, size or place that a program can express.
         UsageError: a part of it is of the wrong kind, or the optimizer has steps that a program
             can't have.
     """
-    check_parts(recipe)
+    check_modules(recipe.model)
+    subject = Subject.of(recipe)
+    check_parts(subject)
     if isinstance(recipe, TrainingRecipe):
-        _check_updates(recipe)
-    tensors = name_tensors(recipe.model)
-    make_slots(tensors)
-    check_memory(tensors)
+        _check_updates(subject)
+    make_slots(subject.tensors)
+    check_memory(subject.tensors)
+    return subject
 
 
-def _check_updates(recipe: TrainingRecipe) -> None:
+def _check_updates(subject: Subject) -> None:
     """Refuse optimizers and schedulers; a scheduler may keep nothing where its copy keeps it, too.
 
     Raises:
         UsageError: one is refused.
     """
-    parts = None if recipe.scheduler is None else remember_parts(recipe)
-    check_optimizer(recipe)
+    parts = None if subject.training.scheduler is None else remember_parts(subject)
+    check_optimizer(subject)
     if parts is None:
         return
     changes = parts.list_changed_objects()
@@ -158,14 +169,14 @@ def check_batch(recipe: Recipe, batch: Sequence[torch.Tensor]) -> tuple[Slot, ..
 
 
 def make_start(
-    recipe: Recipe,
+    subject: Subject,
     batch: Sequence[torch.Tensor],
     copies: Mapping[int, torch.Tensor] = MappingProxyType({}),
 ) -> Start:
     """Return a recipe's start and its first step, traced on a batch.
 
     Args:
-        recipe: the recipe.
+        subject: the recipe's.
         batch: the first batch.
         copies: copies of tensors of the model, by `id`, which the state may consist of.
 
@@ -173,31 +184,26 @@ def make_start(
         CaptureError: the model does something that a program cannot express.
         UsageError: the recipe makes no sense: its batch, its groups.
     """
-    if not isinstance(recipe, TrainingRecipe):
-        return _trace(recipe, batch, copies)
-    set_apart(recipe, ())
-    start = _trace(recipe, batch, copies)
-    if not start.record.apart:
-        return start
-    set_apart(recipe, start.record.apart)
-    return _trace(recipe, batch, copies)
+    start = _trace(subject, batch, copies)
+    apart = start.record.apart
+    return _trace(replace(subject, apart=apart), batch, copies) if apart else start
 
 
 def _trace(
-    recipe: Recipe, batch: Sequence[torch.Tensor], copies: Mapping[int, torch.Tensor]
+    subject: Subject, batch: Sequence[torch.Tensor], copies: Mapping[int, torch.Tensor]
 ) -> Start:
-    state = get_initial_state(recipe, copies)
-    slots, inputs = make_slots(state), check_batch(recipe, batch)
-    return Start(state, slots, batch, inputs, record(recipe, state, batch, {}))
+    state = get_initial_state(subject, copies)
+    slots, inputs = make_slots(state), check_batch(subject.recipe, batch)
+    return Start(subject, state, slots, batch, inputs, record(subject, state, batch, {}))
 
 
-def make_draft(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Draft:
+def make_draft(start: Start, arithmetic: Arithmetic) -> Draft:
     """Return the program of one step of a recipe, in an arithmetic.
 
     Raises:
         CaptureError: the model does something that a program cannot express.
     """
-    known, inputs = start.slots, start.inputs
+    recipe, known, inputs = start.subject.recipe, start.slots, start.inputs
     graph = flatten(start.record, start.state, start.batch)
     builder = Builder(recipe.seed, len(known))
     sources = [

@@ -1,7 +1,8 @@
 """One step of a recipe in ordinary torch: the user's module, its autograd, tensors that change."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from moot.offchain.frontend.recipe import (
     TrainingRecipe,
     count_batches,
 )
-from moot.offchain.frontend.tracing import name_tensors
+from moot.offchain.frontend.subject import Subject
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -98,8 +99,11 @@ def warm_up(recipe: Recipe, batch: Sequence[torch.Tensor]) -> None:
 class EagerRun:
     """A run of a recipe's model by eager torch, from the model's present state.
 
+    The model's code may put other tensors in its buffers' places, so the run looks at the model
+    again after each call of it; in between, it keeps to the tensors that it has seen.
+
     Args:
-        recipe: the recipe, whose model changes.
+        subject: the recipe's, whose model changes.
         state: the state's tensors by name; those of the optimizer are kept here.
         step: makes the updates; as the program does, if it is not given.
 
@@ -107,22 +111,32 @@ class EagerRun:
         is_updating: whether the present step has come to its updates.
     """
 
-    def __init__(self, recipe: Recipe, state: Tensors, step: Step = step_as_program) -> None:
-        self._recipe, self._step = recipe, step
+    def __init__(self, subject: Subject, state: Tensors, step: Step = step_as_program) -> None:
+        self._subject, self._recipe, self._step = subject, subject.recipe, step
         self.is_updating = False
         self._seen: set[bytes] = set()
         self._optimizer = {k: v for k, v in state.items() if k.startswith("optimizer.")}
 
     def get_state(self) -> dict[str, torch.Tensor]:
         """Return copies of the state's tensors by name, in order."""
-        state = name_tensors(self._recipe.model) | self._optimizer
+        state = self._subject.tensors | self._optimizer
         return {name: tensor.detach().clone() for name, tensor in state.items()}
 
     def put_back(self, state: Tensors) -> None:
         """Have the model's tensors be as they were in a state."""
         with torch.no_grad():
-            for name, tensor in name_tensors(self._recipe.model).items():
+            for name, tensor in self._subject.tensors.items():
                 tensor.copy_(state[name])
+
+    def move_weights(self, generator: torch.Generator, least: float, most: float) -> None:
+        """Scale every number of the model's parameters and buffers by 1 + least to 1 + most."""
+        if least == most == 0:
+            return
+        with torch.no_grad():
+            for tensor in self._subject.tensors.values():
+                if tensor.is_floating_point():
+                    draws = torch.rand(tensor.shape, generator=generator)
+                    tensor.mul_(1 + least + (most - least) * draws)
 
     def step(
         self, batch: Sequence[torch.Tensor], drawn: Mapping[int, Drawn]
@@ -182,14 +196,23 @@ class EagerRun:
     def update(self, new: Tensors) -> None:
         """Take over what a step has made of parameters and the optimizer's state."""
         with torch.no_grad():
-            for name, parameter in self._recipe.model.named_parameters():
+            for name, parameter in self._subject.parameters.items():
                 if f"parameter.{name}" in new:
                     parameter.copy_(new[f"parameter.{name}"])
         self._optimizer |= {k: new[k].clone() for k in self._optimizer if k in new}
 
-    @staticmethod
-    def _infer(recipe: InferenceRecipe, batch: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-        with torch.no_grad():
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Look at the model again after it was called within, even if it has failed."""
+        try:
+            yield
+        finally:
+            self._subject = self._subject.look_again()
+
+    def _infer(
+        self, recipe: InferenceRecipe, batch: Sequence[torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        with self._calling(), torch.no_grad():
             outputs = list_outputs(call(recipe, batch))
         return {f"output.{k}": tensor.clone() for k, tensor in enumerate(outputs)}
 
@@ -200,28 +223,27 @@ class EagerRun:
         loss, gradients = self._differentiate(recipe, batch)
         self.is_updating = True
         with torch.no_grad():
-            state = name_tensors(recipe.model) | self._optimizer
-            new = self._step(recipe, state, gradients)
+            state = self._subject.tensors | self._optimizer
+            new = self._step(self._subject, state, gradients)
         return new, {"output.loss": loss, **_name_gradients(gradients)}
 
-    @staticmethod
     def _differentiate(
-        recipe: TrainingRecipe, batch: Sequence[torch.Tensor]
+        self, recipe: TrainingRecipe, batch: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Return the mean loss of a step's batches, and the mean gradients by parameter."""
         count = count_batches(recipe)
         size = len(batch) // count
         losses = []
-        for parameter in recipe.model.parameters():
+        for parameter in self._subject.parameters.values():
             parameter.grad = None
-        for number in range(count):
-            with torch.enable_grad():
+        with self._calling(), torch.enable_grad():
+            for number in range(count):
                 loss = compute_loss(recipe, batch[number * size : (number + 1) * size])
                 loss.backward()
-            losses.append(loss.detach())
+                losses.append(loss.detach())
         gradients = {
             name: parameter.grad.to_dense() / count  # it is sparse where `sparse=True` says so
-            for name, parameter in recipe.model.named_parameters()
+            for name, parameter in self._subject.parameters.items()
             if parameter.grad is not None
         }
         return torch.stack(losses).mean(), gradients
@@ -230,16 +252,3 @@ class EagerRun:
 def _name_gradients(gradients: Tensors) -> dict[str, torch.Tensor]:
     """Return gradients by the names of results."""
     return {f"gradient.{name}": tensor for name, tensor in gradients.items()}
-
-
-def move_weights(
-    model: torch.nn.Module, generator: torch.Generator, least: float, most: float
-) -> None:
-    """Scale every number of a model's parameters and buffers by 1 + least to 1 + most."""
-    if least == most == 0:
-        return
-    with torch.no_grad():
-        for tensor in name_tensors(model).values():
-            if tensor.is_floating_point():
-                draws = torch.rand(tensor.shape, generator=generator)
-                tensor.mul_(1 + least + (most - least) * draws)

@@ -24,8 +24,8 @@ from moot.offchain.frontend.capture.contents import (
     write_content,
 )
 from moot.offchain.frontend.memory import get_memory
-from moot.offchain.frontend.recipe import InferenceRecipe, Recipe
-from moot.offchain.frontend.tracing import name_tensors
+from moot.offchain.frontend.recipe import InferenceRecipe
+from moot.offchain.frontend.subject import Subject
 
 LARGEST = 1 << 12
 """The elements of a tensor or an array above which it is data, and no position or counter."""
@@ -47,24 +47,24 @@ class Change:
 
 
 @contextmanager
-def kept(recipe: Recipe) -> Iterator["Memory"]:
+def kept(subject: Subject) -> Iterator["Memory"]:
     """Put back, in the end, everything that the model and the functions of a recipe reach."""
-    memory = remember(recipe)
+    memory = remember(subject)
     try:
         yield memory
     finally:
         memory.restore()
 
 
-def remember(recipe: Recipe) -> "Memory":
+def remember(subject: Subject) -> "Memory":
     """Return the record of everything that the model and the functions of a recipe reach."""
-    known = {id(tensor) for tensor in name_tensors(recipe.model).values()}
-    return Memory(list_roots(recipe), known)
+    known = {*map(id, subject.tensors.values())}
+    return Memory(list_roots(subject), known)
 
 
-def remember_parts(recipe: Recipe) -> "Memory":
+def remember_parts(subject: Subject) -> "Memory":
     """Return the record of what a recipe reaches, without large tensors and arrays."""
-    return Memory(list_roots(recipe), largest=LARGEST)
+    return Memory(list_roots(subject), largest=LARGEST)
 
 
 class Memory:
@@ -161,10 +161,10 @@ class Memory:
                         found.update({key: content[key]} if key in content else {})
 
 
-def list_roots(recipe: Recipe) -> list[tuple[str, Any]]:
+def list_roots(subject: Subject) -> list[tuple[str, Any]]:
     """Return the objects that a step runs, with their paths."""
-    model: list[tuple[str, Any]] = [("model", recipe.model)]
-    model += [(f"model.{name}", parameter) for name, parameter in recipe.model.named_parameters()]
+    recipe, model = subject.recipe, list[tuple[str, Any]]([("model", subject.model)])
+    model += [(f"model.{name}", parameter) for name, parameter in subject.parameters.items()]
     if isinstance(recipe, InferenceRecipe):
         return [*model, ("forward", recipe.forward)]
     updates = [("optimizer", recipe.optimizer), ("optimizer.scheduler", recipe.scheduler)]

@@ -24,15 +24,17 @@ from moot.offchain.cache import Cache
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import ProgramError
 from moot.offchain.frontend.capture.draft import Start, make_draft, make_initial_state
-from moot.offchain.frontend.recipe import Recipe
 from moot.offchain.programs.decoding import decode_program
 from moot.offchain.programs.encoding import encode_name, encode_program
 from moot.offchain.programs.graph import Program
 
 _programs = Cache("programs", b"moot lowered program 1\n", most=256)
 
-_SOURCES = ("arithmetic", "commitments", "frontend", "programs")
-"""The packages that a program follows from, beside the trace."""
+_SOURCES = ("arithmetic", "commitments", "frontend", "programs", "providers")
+"""The packages that a program follows from, beside the trace, and an example of ours."""
+
+_MARGIN_NS = 2 * 10**9
+"""How much older than the process a file has to be: clocks of files may be that coarse."""
 
 _PROGRAM, _CONSTANT = "program", "constant.{}"
 
@@ -51,17 +53,17 @@ class Known(NamedTuple):
     initial_state: list[Array]
 
 
-def make_program(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Known:
+def make_program(start: Start, arithmetic: Arithmetic) -> Known:
     """Return the program of one step of a recipe, which is kept from now on.
 
     Raises:
         CaptureError: the model does something that a program cannot express.
     """
-    name = _hash_origin(recipe, start, arithmetic)
+    name = _hash_origin(start, arithmetic)
     known = read_program(name, start.state)
     if known is not None:
         return known
-    draft = make_draft(recipe, start, arithmetic)
+    draft = make_draft(start, arithmetic)
     content = {_PROGRAM: np.frombuffer(encode_program(draft.program), np.uint8)}
     content |= {_CONSTANT.format(k): np.ascontiguousarray(c) for k, c in enumerate(draft.constants)}
     _programs.write(name, save(content))
@@ -87,17 +89,18 @@ def read_program(name: str, state: Mapping[str, torch.Tensor]) -> Known | None:
     return Known(name, program, make_initial_state(program, state, constants))
 
 
-def _hash_origin(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> str:
+def _hash_origin(start: Start, arithmetic: Arithmetic) -> str:
     """Return the hash of all that a program follows from."""
     digest = hashlib.sha256()
-    for part in _list_origin(recipe, start, arithmetic):
+    for part in _list_origin(start, arithmetic):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()
 
 
-def _list_origin(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Iterator[bytes]:
-    yield _hash_sources()
+def _list_origin(start: Start, arithmetic: Arithmetic) -> Iterator[bytes]:
+    recipe = start.subject.recipe
+    yield hash_sources()
     settings = (sys.version, torch.__version__, torch.get_default_dtype(), type(recipe).__name__)
     yield repr((*settings, recipe.seed)).encode()
     yield encode_name(arithmetic)
@@ -109,10 +112,24 @@ def _list_origin(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Iterat
 
 
 @cache
-def _hash_sources() -> bytes:
-    root = Path(moot.offchain.__path__[0])
-    digest = hashlib.sha256()
-    for folder in _SOURCES:
-        for source in sorted((root / folder).rglob("*.py")):
-            digest.update(str(source.relative_to(root)).encode() + b"\0" + source.read_bytes())
+def hash_sources() -> bytes:
+    """Return the hash of our sources that a program follows from."""
+    digest, root = hashlib.sha256(), _find_root()
+    for source in _list_sources():
+        digest.update(str(source.relative_to(root)).encode() + b"\0" + source.read_bytes())
     return digest.digest()
+
+
+def are_sources_older() -> bool:
+    """Return whether this process runs our sources as they are: none has changed since it began."""
+    newest = max(source.stat().st_mtime_ns for source in _list_sources())
+    return newest < moot.offchain.BEGAN_NS - _MARGIN_NS
+
+
+def _list_sources() -> list[Path]:
+    root = _find_root()
+    return [path for folder in _SOURCES for path in sorted((root / folder).rglob("*.py"))]
+
+
+def _find_root() -> Path:
+    return Path(moot.offchain.__path__[0])

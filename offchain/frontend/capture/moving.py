@@ -27,7 +27,7 @@ from moot.offchain.frontend.capture.contents import Part, is_equal_data, write_p
 from moot.offchain.frontend.capture.keeping import Memory, remember_parts
 from moot.offchain.frontend.capture.watched import ADVICE, FAR, Watch, is_number, watch_number
 from moot.offchain.frontend.lowering.graph import refusal
-from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import Record, record
 from moot.offchain.text import show
 
@@ -36,13 +36,13 @@ class Step(NamedTuple):
     """A step that can be traced again and again.
 
     Attributes:
-        recipe: its recipe.
+        subject: its subject.
         state: its state by name.
         batch: its batch.
         memory: the model's tensors as they were at first.
     """
 
-    recipe: Recipe
+    subject: Subject
     state: Mapping[str, torch.Tensor]
     batch: Sequence[torch.Tensor]
     memory: Memory
@@ -92,7 +92,7 @@ def refuse_moving(step: Step, seen: Record, before: Memory) -> None:
     for change in before.list_changed_settings():
         raise _refuse(change.path, change.before, change.after)
     before.forget(lambda value: _is_traced(value) and not seen.depends_on_inputs(value))
-    now = remember_parts(step.recipe)
+    now = remember_parts(step.subject)
     moved = list(_list_moved(before, now))
     if not moved:
         return
@@ -156,7 +156,7 @@ def _is_traced(value: Any) -> bool:
 
 def _run(step: Step, stale: Mapping[int, str], moved: Sequence[Moved], watch: Watch) -> _Run:
     """Trace a step with watched numbers; Python's memory and the model are as they were then."""
-    memory = remember_parts(step.recipe)
+    memory = remember_parts(step.subject)
     step.memory.restore_tensors()
     for part, _ in moved:
         if is_number(part.value):
@@ -168,7 +168,7 @@ def _run(step: Step, stale: Mapping[int, str], moved: Sequence[Moved], watch: Wa
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they were heard at the first tracing
-            made = record(step.recipe, step.state, step.batch, stale)
+            made = record(step.subject, step.state, step.batch, stale)
     except Exception:  # noqa: BLE001 - what the user's code makes of numbers that are far
         made = None
     finally:

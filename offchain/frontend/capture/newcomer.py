@@ -15,6 +15,7 @@ from moot.offchain.errors import MootError
 from moot.offchain.frontend.capture.batches import Outcome, ask, bind_batch
 from moot.offchain.frontend.load import load_recipe
 from moot.offchain.frontend.recipe import find_form
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.programs.graph import Slot
 from moot.offchain.text import show_error
 
@@ -67,7 +68,7 @@ def answer(order: Mapping[str, Any]) -> None:
     request = Request(**order)
     recipe = find_form(load_recipe(request.program, seed=request.seed))
     slots = [Slot(name, DType[dtype], tuple(shape)) for name, dtype, shape in request.slots]
-    batch = bind_batch(recipe, slots)
+    batch = bind_batch(Subject.of(recipe), slots)
     for step in request.steps:
         write_outcome(Path(request.folder), step, ask(batch, step))
 

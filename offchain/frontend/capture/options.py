@@ -20,9 +20,9 @@ from moot.offchain.frontend.capture.watched import Watch, find_line, is_number, 
 from moot.offchain.frontend.lowering.graph import refusal
 from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.optimizers.timetables import check_schedulers
-from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.frontend.recipe import TrainingRecipe
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state, record
-from moot.offchain.frontend.updates import list_optimizers_of_torch
 
 _OF_SCHEDULERS = ("last_epoch", "_step_count", "_last_lr")
 """What a scheduler changes of itself in every step."""
@@ -31,22 +31,22 @@ _WHY = "a schedule changes it"
 _ADVICE = "compute the number from a count in a buffer"
 
 
-def refuse_options(recipe: Recipe, memory: Memory, batch: Sequence[torch.Tensor]) -> None:
+def refuse_options(subject: Subject, memory: Memory, batch: Sequence[torch.Tensor]) -> None:
     """Refuse a step whose functions read options that a schedule changes, or an optimizer's state.
 
     Args:
-        recipe: the recipe.
+        subject: the subject.
         memory: the record of what it reaches, which is put back.
         batch: the batch of a step.
 
     Raises:
         CaptureError: they do.
     """
+    recipe, optimizers = subject.recipe, subject.optimizers
     if not isinstance(recipe, TrainingRecipe):
         return
-    optimizers = list_optimizers_of_torch(recipe)
     schedulers = check_schedulers(recipe.scheduler, optimizers)
-    bare = replace(recipe, optimizer=SGD(0.0), scheduler=None)
+    bare = replace(subject, recipe=replace(recipe, optimizer=SGD(0.0), scheduler=None))
     if not (optimizers or schedulers):
         return
     reached = {id(found) for _, found in walk(list_roots(bare))}

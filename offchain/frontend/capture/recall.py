@@ -1,88 +1,66 @@
-"""Cache of captures: a recipe whose content is known is not traced again.
+"""Cache of captures: an example of ours that was captured before is not traced again.
 
-An entry is kept by the description of a recipe (`description`) and of the process (`surroundings`),
-the arithmetic and what its maker says of the recipe. It has the name of the program that was
-lowered from the trace (`known`), its root, and the files that all code of the process was from
-when the tracing was over; where one of them has changed, there is no entry. What has no description
-is never recalled, and never kept.
+An entry is kept by the example's name with all that it was asked for with, by its arithmetic and
+the slots of its batches, by our sources and by the environment (`surroundings`): versions, switches
+and variables. It has the name of the program that was lowered from the trace (`known`), and its
+root. Nothing is recalled or kept in a process that has loaded code of a user's, or whose own
+sources have changed since it began.
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
-from typing import NamedTuple
-
-import torch
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.cache import Cache
 from moot.offchain.errors import CaptureError
-from moot.offchain.frontend.capture.description import IndescribableError, describe_recipe
 from moot.offchain.frontend.capture.draft import make_slots
-from moot.offchain.frontend.capture.known import Known, read_program
-from moot.offchain.frontend.capture.surroundings import (
-    OWN,
-    describe_process,
-    list_code,
-    list_files,
-    sign_files,
+from moot.offchain.frontend.capture.known import (
+    Known,
+    are_sources_older,
+    hash_sources,
+    read_program,
 )
-from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.frontend.capture.surroundings import IndescribableError, describe_process
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state
 from moot.offchain.programs.graph import Program, Slot
 from moot.offchain.programs.roots import ProgramTree
 
-_captures = Cache("captures", b"moot kept capture 1\n", most=256)
+_captures = Cache("captures", b"moot kept capture 2\n", most=256)
 
 
-class _Entry(NamedTuple):
-    """A capture that is kept.
-
-    Attributes:
-        program: the name of the lowered program.
-        root: its program root.
-        signature: that of the files.
-        files: what all code of the process was from that has traced it.
-    """
-
-    program: str
-    root: str
-    signature: str
-    files: list[str]
-
-
-def find_origin(
-    recipe: Recipe, batch: Sequence[torch.Tensor], arithmetic: Arithmetic, example: str
-) -> str | None:
+def find_origin(inputs: Sequence[Slot], arithmetic: Arithmetic, example: str) -> str | None:
     """Return the name under which a capture is kept, None if it may not be.
 
     Args:
-        recipe: the recipe of an example.
-        batch: its first batch.
+        inputs: the slots of an example's batches.
         arithmetic: the program's.
         example: the example's name and all that it was asked for with.
     """
+    if not are_sources_older():
+        return None
     try:
-        parts = (describe_process(), describe_recipe(recipe, batch), str(arithmetic), example)
-    except (IndescribableError, RecursionError):
+        parts = (describe_process(), hash_sources(), tuple(inputs), str(arithmetic), example)
+    except IndescribableError:
         return None
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def recall(origin: str, recipe: Recipe, inputs: Sequence[Slot]) -> Known | None:
+def recall(origin: str, subject: Subject, inputs: Sequence[Slot]) -> Known | None:
     """Return the program that is kept under a name, None if there is none.
 
     Args:
         origin: the name.
-        recipe: the recipe, which has the start.
+        subject: the subject, which has the start.
         inputs: the slots of its batches.
     """
-    entry = _read(origin)
-    if entry is None:
+    kept = _read(origin)
+    if kept is None:
         return None
-    state = get_initial_state(recipe)
-    found, slots = read_program(entry.program, state), make_slots(state)
-    if found is None or _hash_program(found.program) != entry.root:
+    name, root = kept
+    state = get_initial_state(subject)
+    found, slots = read_program(name, state), make_slots(state)
+    if found is None or _hash_program(found.program) != root:
         return None
     is_of_recipe = found.program.state[: len(slots)] == slots and found.program.batch == inputs
     return found if is_of_recipe else None
@@ -90,11 +68,7 @@ def recall(origin: str, recipe: Recipe, inputs: Sequence[Slot]) -> Known | None:
 
 def keep(origin: str, known: Known) -> None:
     """Keep a capture whose program was lowered and is kept."""
-    files = list_files()
-    signature = sign_files(files)
-    if signature is not None:
-        entry = _Entry(known.name, _hash_program(known.program), signature, files)
-        _captures.write(origin, json.dumps(entry._asdict()).encode())
+    _captures.write(origin, f"{known.name} {_hash_program(known.program)}".encode())
 
 
 def check_kept(origin: str, program: Program) -> None:
@@ -103,30 +77,18 @@ def check_kept(origin: str, program: Program) -> None:
     Raises:
         CaptureError: another one is; what entries are kept by does not tell the two apart.
     """
-    entry = _read(origin)
-    if entry is not None and _hash_program(program) != entry.root:
+    kept = _read(origin)
+    if kept is not None and _hash_program(program) != kept[1]:
         raise CaptureError(
-            f"another program is kept of this example, with the root {entry.root}; "
+            f"another program is kept of this example, with the root {kept[1]}; "
             f"remove {_captures.folder}, and tell us"
         )
 
 
-def _read(origin: str) -> _Entry | None:
-    """Return what is kept under a name.
-
-    Nothing where a file that it follows from has changed, or where this process has loaded a module
-    that the other one had not when it was done, which may have changed another one.
-    """
-    content = _captures.read(origin)
-    if content is None:
-        return None
-    try:
-        entry = _Entry(**json.loads(content))
-    except (ValueError, TypeError):
-        return None
-    known = {*entry.files}
-    is_known = all(place in known or place.startswith(OWN) for place in list_code())
-    return entry if is_known and sign_files(entry.files) == entry.signature else None
+def _read(origin: str) -> tuple[str, str] | None:
+    """Return the name and the root of the program that is kept under a name."""
+    name, blank, root = (_captures.read(origin) or b"").decode("ascii", "replace").partition(" ")
+    return (name, root) if blank else None
 
 
 def _hash_program(program: Program) -> str:

@@ -24,14 +24,14 @@ from moot.offchain.errors import CaptureError
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture.batches import as_tensors
 from moot.offchain.frontend.capture.draft import Draft
-from moot.offchain.frontend.capture.eager import Drawn, EagerRun, move_weights
+from moot.offchain.frontend.capture.eager import Drawn, EagerRun
 from moot.offchain.frontend.capture.noise import ContainedStep, NoisyStep, run_noisily
 from moot.offchain.frontend.capture.stepping import step_as_user
 from moot.offchain.frontend.capture.ties import OPEN, Chooser, Turned
 from moot.offchain.frontend.exchange import to_array, to_tensor, widen
 from moot.offchain.frontend.lowering.graph import refusal
 from moot.offchain.frontend.lowering.views import View
-from moot.offchain.frontend.recipe import Recipe
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state
 
 STEPS = 3
@@ -63,12 +63,12 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 def rehearse(
-    recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]], backend: str = DEFAULT
+    subject: Subject, draft: Draft, batches: Callable[[int], list[Array]], backend: str = DEFAULT
 ) -> None:
     """Compare the first steps of a program with eager torch's; the recipe's model is trained.
 
     Args:
-        recipe: the recipe.
+        subject: the recipe's.
         draft: its program.
         batches: returns the batch of a step in the order of the program's slots.
         backend: what computes the program.
@@ -78,27 +78,25 @@ def rehearse(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the user has heard them when the step was traced
-        _rehearse(recipe, draft, batches, backend)
+        _rehearse(subject, draft, batches, backend)
 
 
 def _rehearse(
-    recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]], backend: str
+    subject: Subject, draft: Draft, batches: Callable[[int], list[Array]], backend: str
 ) -> None:
     executor = Executor(draft.program, backend=backend)
-    run = EagerRun(recipe, get_initial_state(recipe), step_as_user)
+    run = EagerRun(subject, get_initial_state(subject), step_as_user)
     generator = torch.Generator().manual_seed(0)
     for step in range(STEPS):
         batch = as_tensors(batches(step))
-        state, found, drawn, expected = _run_both(
-            recipe, draft, run, executor, batch, step, generator
-        )
+        state, found, drawn, expected = _run_both(draft, run, executor, batch, step, generator)
         expected = _add_absent(draft, expected, found)
         numbered = {k: v for k, v in drawn.items() if isinstance(k, int)}
         nodes = {k: v for k, v in drawn.items() if isinstance(k, str)}
         runs = _compare(draft, step, expected, found, [*state.values(), *batch], nodes)
         if not runs:
             continue
-        chooser = Chooser(recipe.model)
+        chooser = Chooser(subject.model)
         chosen = _add_absent(draft, run.repeat(state, batch, numbered, chooser), found)
         if chooser.turned and _explains(chosen, found, runs):
             raise _leave_open(step, chooser.turned[0])
@@ -114,7 +112,6 @@ def _add_absent(draft: Draft, results: Tensors, found: Tensors) -> Tensors:
 
 
 def _run_both(
-    recipe: Recipe,
     draft: Draft,
     run: EagerRun,
     executor: Executor,
@@ -130,7 +127,7 @@ def _run_both(
     for move in MOVES if step else (STAY,):
         run.put_back(before)
         torch.set_rng_state(drawn_before)
-        move_weights(recipe.model, generator, *move)
+        run.move_weights(generator, *move)
         state = run.get_state()
         found, drawn = _run_program(draft, executor, state, batch, step)
         numbered = {k: v for k, v in drawn.items() if isinstance(k, int)}

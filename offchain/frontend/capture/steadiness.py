@@ -12,7 +12,6 @@ from moot.offchain.frontend.capture.draft import Start
 from moot.offchain.frontend.capture.keeping import Change, Memory, remember_parts
 from moot.offchain.frontend.capture.moving import Step, refuse_moving
 from moot.offchain.frontend.lowering.graph import refusal
-from moot.offchain.frontend.recipe import Recipe
 from moot.offchain.frontend.tracing import record
 from moot.offchain.text import show
 
@@ -32,13 +31,12 @@ class Unsteadiness(NamedTuple):
 
 
 def find_hidden_state(
-    recipe: Recipe, start: Start, memory: Memory, batch: Sequence[torch.Tensor]
+    start: Start, memory: Memory, batch: Sequence[torch.Tensor]
 ) -> Unsteadiness | None:
     """Trace another step after the first; return what differs, None where nothing does.
 
     Args:
-        recipe: the recipe, as the first tracing has left it.
-        start: its first step.
+        start: the first step, which has left the recipe as it is.
         memory: the recipe before that.
         batch: the batch of the other step.
 
@@ -53,15 +51,15 @@ def find_hidden_state(
         lambda value: isinstance(value, FakeTensor) and not start.record.depends_on_inputs(value)
     )
     stale = {id(t): path for change in changes for path, t in _list_tensors(change)}
-    parts = remember_parts(recipe) if changes else None
+    parts = remember_parts(start.subject) if changes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were heard at the first tracing
-        again = record(recipe, start.state, batch, stale)
+        again = record(start.subject, start.state, batch, stale)
     difference = start.record.find_difference(again)
     if difference is not None:
         return Unsteadiness(changes, difference)
     if parts is not None:
-        refuse_moving(Step(recipe, start.state, batch, memory), again, parts)
+        refuse_moving(Step(start.subject, start.state, batch, memory), again, parts)
     return None
 
 

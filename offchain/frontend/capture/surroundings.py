@@ -1,9 +1,9 @@
 """The surroundings of a recipe: what of its process and its machine a tracing can read.
 
-A process is told apart by its versions, switches, environment variables and by the packages that it
-has loaded. Its code is in files; which files these are is known when something was traced. A
-process that has loaded code from elsewhere than installed packages and Moot has no description: it
-may have put anything in the place of anything.
+A process is told apart by the versions of what is installed, by its switches and environment
+variables, and by the packages that it has loaded. A process that has loaded code from elsewhere
+than installed packages and Moot has no description: it may have put anything in the place of
+anything.
 """
 # mypy: disallow-untyped-calls=False
 # (torch annotates only a part of its switches)
@@ -11,10 +11,10 @@ may have put anything in the place of anything.
 import hashlib
 import os
 import platform
-import stat
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,12 +25,7 @@ from torch.nn.modules import module as hooks
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-import moot.offchain
-from moot.offchain.frontend.capture.description import IndescribableError
 from moot.offchain.frontend.neighbours import OURS
-
-MARGIN_NS = 2 * 10**9
-"""How much older than the process a file has to be: clocks of files may be that coarse."""
 
 VARIABLES = (
     *("ACCELERATE", "ATEN", "CUDA", "HF_", "HUGGINGFACE", "MKL", "OMP_", "PYTHON", "PYTORCH"),
@@ -53,8 +48,12 @@ _MADE = ("cython_runtime", "_cython_", "_remote_module_non_scriptable")
 _COMMAND = Path(sysconfig.get_path("scripts")) / "moot"
 
 
+class IndescribableError(Exception):
+    """A process has no description; the message says why."""
+
+
 def describe_process() -> str:
-    """Return the hash of all of this process that decides what is traced, but for files' contents.
+    """Return the hash of all of this process that decides what is traced, but for our sources.
 
     Raises:
         IndescribableError: it has loaded code that is neither installed nor ours, or is tracing.
@@ -134,42 +133,13 @@ def _list_settings() -> Iterator[tuple[str, Any]]:
     yield "torch", (torch.__version__, torch.version.git_version)
     yield "python", (sys.version, sys.implementation.name, sys.flags, sys.path)
     yield "machine", (platform.machine(), sys.platform, sys.byteorder)
+    yield "installed", _list_installed()
     yield from sorted((n, value) for n, value in os.environ.items() if n.startswith(VARIABLES))
 
 
-def list_code() -> set[str]:
-    """Return the files and folders that the loaded modules of this process are from."""
-    return {place for module in dict(sys.modules).values() for place in _list_places(module)}
-
-
-def list_files() -> list[str]:
-    """Return the files that all loaded code is from, and the places where Python looks for more."""
-    found = list_code()
-    found |= {str(Path(place).absolute()) for place in sys.path}
-    found |= {str(path) for path in (Path(torch.__file__).parent / "lib").iterdir()}
-    startup = (Path(sysconfig.get_path(name)).glob("*.pth") for name in ("purelib", "platlib"))
-    return sorted(found | {str(path) for paths in startup for path in paths})
-
-
-def sign_files(paths: Sequence[str]) -> str | None:
-    """Return the hash of what tells files from what they were and may become.
-
-    Of ours it is their content, of all others their size and the times of their last changes; a
-    folder changes when a file in it appears or goes.
-
-    Returns:
-        The hash; None if one is so young that what this process has loaded may be an older one.
-    """
-    digest = hashlib.sha256()
-    for path in paths:
-        try:
-            found = os.stat(path)  # noqa: PTH116 - of thousands; to make a Path takes longer
-            if max(found.st_mtime_ns, found.st_ctime_ns) > moot.offchain.BEGAN_NS - MARGIN_NS:
-                return None
-            signature: object = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-            if path.startswith(OWN) and not stat.S_ISDIR(found.st_mode):
-                signature = Path(path).read_bytes()
-        except OSError:
-            signature = None
-        digest.update(repr((path, signature)).encode())
-    return digest.hexdigest()
+@cache
+def _list_installed() -> tuple[str, ...]:
+    """Return the names of what is installed, with the versions in them."""
+    folders = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
+    paths = (path for folder in folders for path in folder.iterdir())
+    return tuple(sorted(it.name for it in paths if it.suffix in (".dist-info", ".egg-info")))

@@ -4,31 +4,26 @@
 that reads it gets something else. A program has a copy of every tensor of every batch.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from moot.offchain.frontend.capture.draft import Start
 from moot.offchain.frontend.lowering.graph import refusal
 from moot.offchain.frontend.memory import get_span, list_written
-from moot.offchain.frontend.recipe import Recipe, get_batch
-from moot.offchain.frontend.tracing import Record
-from moot.offchain.programs.graph import Slot
+from moot.offchain.frontend.recipe import get_batch
 
 
-def refuse_written(recipe: Recipe, seen: Record, slots: Sequence[Slot]) -> None:
+def refuse_written(start: Start) -> None:
     """Refuse a step that writes to a batch which lies in memory that something else reads, too.
-
-    Args:
-        recipe: the recipe.
-        seen: its traced step, whose last inputs are the batch.
-        slots: the slots of batches.
 
     Raises:
         CaptureError: it does.
     """
-    placeholders = [node for node in seen.graph.graph.nodes if node.op == "placeholder"]
+    recipe, slots = start.subject.recipe, start.inputs
+    placeholders = [node for node in start.record.graph.graph.nodes if node.op == "placeholder"]
     inputs = placeholders[len(placeholders) - len(slots) :]
     written = [(k, node) for k, it in enumerate(inputs) for node in _list_writes(it)]
     if not written:

@@ -9,7 +9,7 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import UsageError
 from moot.offchain.frontend.exchange import to_tensor
 from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
-from moot.offchain.frontend.tracing import name_tensors
+from moot.offchain.frontend.subject import name_tensors
 from moot.offchain.text import name_kind
 
 

@@ -14,10 +14,11 @@ from types import BuiltinFunctionType, CellType, FunctionType, MethodType, Modul
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from moot.offchain.frontend.memory import get_memory, is_within
+from moot.offchain.frontend.subject import Subject
 
 Kept = dict[str, Any]
 """Name in the state of a program -> what an optimizer keeps under it."""
@@ -70,8 +71,8 @@ class Snapshot:
     The content of tensors is not recorded: what comes back are the very tensors that were kept.
     """
 
-    def __init__(self, optimizers: Sequence[Optimizer], model: nn.Module) -> None:
-        reached = [*optimizers, *(it.value for it in _walk(optimizers, model) if _is_open(it))]
+    def __init__(self, optimizers: Sequence[Optimizer], subject: Subject) -> None:
+        reached = [*optimizers, *(it.value for it in _walk(optimizers, subject) if _is_open(it))]
         found = {id(it): it for value in reached for it in _list_containers(value)}
         self._contents = [(it, _read(it)) for it in found.values()]
 
@@ -119,14 +120,14 @@ def _read(container: Any) -> Any:
     return [*_open(container)] if isinstance(container, CellType) else container.copy()
 
 
-def list_entries(optimizers: Sequence[Optimizer], model: nn.Module) -> list[Entry]:
+def list_entries(optimizers: Sequence[Optimizer], subject: Subject) -> list[Entry]:
     """Return the entries that are numbers, texts or tensors, but for those of the model's tensors.
 
     A tensor that lies in the memory of another entry's has no entry of its own.
     """
-    found = {(id(it.container), it.key): it for it in reversed([*_walk(optimizers, model)])}
+    found = {(id(it.container), it.key): it for it in reversed([*_walk(optimizers, subject)])}
     leaves = [it for it in reversed(found.values()) if isinstance(it.value, _LEAVES)]
-    known = [*model.parameters(), *model.buffers()]
+    known = [*subject.tensors.values()]
     tensors = sorted((it for it in leaves if _is_tensor(it)), key=lambda it: -it.value.numel())
     own: set[int] = set()
     for entry in tensors:
@@ -146,22 +147,22 @@ def _lies_in(inner: Tensor, outer: Tensor) -> bool:
     )
 
 
-def list_kept(optimizers: Sequence[Optimizer], model: nn.Module) -> Kept:
+def list_kept(optimizers: Sequence[Optimizer], subject: Subject) -> Kept:
     """Return all that optimizers keep, by the names that it has in a program's state."""
-    return {entry.name: entry.value for entry in list_entries(optimizers, model)}
+    return {entry.name: entry.value for entry in list_entries(optimizers, subject)}
 
 
-def list_groups(optimizers: Sequence[Optimizer], model: nn.Module) -> list[dict[str, Any]]:
+def list_groups(optimizers: Sequence[Optimizer], subject: Subject) -> list[dict[str, Any]]:
     """Return the groups of optimizers, and of those that they have inside."""
-    inside = [it.value for it in _walk(optimizers, model) if isinstance(it.value, Optimizer)]
+    inside = [it.value for it in _walk(optimizers, subject) if isinstance(it.value, Optimizer)]
     found = {id(group): group for it in (*optimizers, *inside) for group in it.param_groups}
     return list(found.values())
 
 
-def _walk(optimizers: Sequence[Optimizer], model: nn.Module) -> Iterator[Entry]:
+def _walk(optimizers: Sequence[Optimizer], subject: Subject) -> Iterator[Entry]:
     """Yield the entries of all that optimizers reach; a name that is taken gets a number."""
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    seen = {id(module) for module in model.modules()}
+    names = subject.owners
+    seen = {id(module) for module in subject.model.modules()}
     used: dict[str, int] = {}
     pending: deque[tuple[str, Any]] = deque()
     for index, optimizer in enumerate(optimizers):

@@ -16,10 +16,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from moot.offchain.errors import UsageError
 from moot.offchain.frontend.optimizers.kept import Kept, Snapshot, list_entries, list_kept
+from moot.offchain.frontend.subject import Subject
 from moot.offchain.text import show, show_error
 
 BEGUN = "optimizer.has_begun"
@@ -60,13 +61,13 @@ _SEEN: WeakKeyDictionary[torch.optim.Optimizer, Observed] = WeakKeyDictionary()
 
 
 def observe(
-    optimizers: Sequence[torch.optim.Optimizer], model: nn.Module, *, anew: bool = False
+    optimizers: Sequence[torch.optim.Optimizer], subject: Subject, *, anew: bool = False
 ) -> Observed:
     """Return what optimizers keep; they and the model are left as they were.
 
     Args:
         optimizers: the optimizers.
-        model: the model that they train.
+        subject: the subject, whose model they train.
         anew: whether both may have changed since they were last asked for.
 
     Raises:
@@ -74,22 +75,22 @@ def observe(
     """
     found = None if anew else _SEEN.get(optimizers[0])
     if found is None:
-        with _borrowed(optimizers, model) as step:
-            found = _observe(optimizers, model, step)
+        with _borrowed(optimizers, subject) as step:
+            found = _observe(optimizers, subject, step)
         _SEEN[optimizers[0]] = found
     return found
 
 
 def _observe(
-    optimizers: Sequence[torch.optim.Optimizer], model: nn.Module, step: Callable[[float], None]
+    optimizers: Sequence[torch.optim.Optimizer], subject: Subject, step: Callable[[float], None]
 ) -> Observed:
-    begun, at_first = Snapshot(optimizers, model), list_kept(optimizers, model)
+    begun, at_first = Snapshot(optimizers, subject), list_kept(optimizers, subject)
     seen = [_copy(at_first)]
     for size in _GRADIENTS:
         step(size)
-        seen.append(_copy(list_kept(optimizers, model)))
+        seen.append(_copy(list_kept(optimizers, subject)))
     _require_steady(seen[1:])
-    kept = list_kept(optimizers, model)
+    kept = list_kept(optimizers, subject)
     numbers = frozenset(it for it in kept if not _has_tensor(kept, it) and _changes(seen[1:], it))
     forms = _tabulate(seen[1:], numbers)
     is_late = any(_is_other(seen[0], seen[1], name, numbers) for name in {**seen[0], **seen[1]})
@@ -101,7 +102,7 @@ def _observe(
         if _has_tensor(tensors, name) and _get_form(tensors[name]) == _get_form(forms[name])
     ]
     start |= {BEGUN: torch.zeros((), dtype=torch.bool)} if is_late else {}
-    sample = Snapshot(optimizers, model)
+    sample = Snapshot(optimizers, subject)
     return Observed(optimizers, start, tensors, numbers, begun, sample, is_late)
 
 
@@ -157,12 +158,12 @@ def _is_open(value: Any) -> bool:
 
 @contextmanager
 def _borrowed(
-    optimizers: Sequence[torch.optim.Optimizer], model: nn.Module
+    optimizers: Sequence[torch.optim.Optimizer], subject: Subject
 ) -> Iterator[Callable[[float], None]]:
     """Give a function that makes a step on drawn gradients; all is as it was in the end."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    parameters = [p for p in subject.parameters.values() if p.requires_grad]
     contents = [(p, p.detach().clone(), p.grad) for p in parameters]
-    before, generator = Snapshot(optimizers, model), torch.Generator().manual_seed(0)
+    before, generator = Snapshot(optimizers, subject), torch.Generator().manual_seed(0)
 
     def step(size: float) -> None:
         for parameter in parameters:
@@ -177,7 +178,7 @@ def _borrowed(
                     f"{show_error(error)}"
                 ) from error
 
-    entries = list_entries(optimizers, model)
+    entries = list_entries(optimizers, subject)
     values = [(it.value, _copy({"": it.value})[""]) for it in entries]
     generators = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002 - the user's code may draw from it
     try:
@@ -217,12 +218,12 @@ def name_class(optimizer: torch.optim.Optimizer) -> str:
     return f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
 
 
-def read_kept(observed: Observed, model: nn.Module) -> dict[str, Tensor]:
+def read_kept(observed: Observed, subject: Subject) -> dict[str, Tensor]:
     """Return copies of what optimizers keep after a step, by their names, as a program has it.
 
     What belongs to a parameter without a gradient is not there, and begins as it was.
     """
-    kept, found = list_kept(observed.optimizers, model), dict[str, Tensor]()
+    kept, found = list_kept(observed.optimizers, subject), dict[str, Tensor]()
     for name, start in observed.start.items():
         value = kept.get(name)
         if isinstance(value, Tensor):

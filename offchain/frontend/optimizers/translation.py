@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakSet
 
 import torch
-from torch import Tensor, nn, optim
+from torch import Tensor, optim
 from torch.optim import optimizer as of_all
 
 from moot.offchain.errors import UsageError
@@ -32,6 +32,7 @@ from moot.offchain.frontend.optimizers.resilient import ASGD, Rprop
 from moot.offchain.frontend.optimizers.squares import Adadelta, Adagrad, RMSprop
 from moot.offchain.frontend.optimizers.timetables import NONE, SCHEDULED, Timetables
 from moot.offchain.frontend.optimizers.variants import Adamax, NAdam, RAdam
+from moot.offchain.frontend.subject import Subject
 
 Options = Mapping[str, Any]
 
@@ -268,14 +269,14 @@ def _is_of_torch(function: Any) -> bool:
 
 
 def check_objects(
-    given: Sequence[torch.optim.Optimizer], model: nn.Module, *, is_scheduled: bool
+    given: Sequence[torch.optim.Optimizer], subject: Subject, *, is_scheduled: bool
 ) -> None:
     """Refuse optimizers of torch that an unknown scheduler drives, or with the wrong parameters.
 
     Raises:
         UsageError: one has a scheduler or a parameter that is not the model's, or two have one.
     """
-    names = {id(parameter): key for key, parameter in model.named_parameters()}
+    names = subject.owners
     seen: set[int] = set()
     for optimizer in given:
         name = type(optimizer).__name__
@@ -296,7 +297,7 @@ def check_objects(
 
 
 def translate(
-    given: Sequence[torch.optim.Optimizer], model: nn.Module, timetables: Timetables = NONE
+    given: Sequence[torch.optim.Optimizer], subject: Subject, timetables: Timetables = NONE
 ) -> Sequence[Group]:
     """Return groups that update a model's parameters as recognised optimizers of torch would.
 
@@ -305,8 +306,8 @@ def translate(
     Raises:
         UsageError: an option has no translation.
     """
-    names = {id(parameter): key for key, parameter in model.named_parameters()}
-    learned = {id(p) for p in model.parameters() if p.requires_grad}
+    names = subject.owners
+    learned = {id(p) for p in subject.parameters.values() if p.requires_grad}
     groups: list[Group] = []
     for optimizer in given:
         kind = type(optimizer)

@@ -19,7 +19,8 @@ from moot.offchain.errors import UsageError
 from moot.offchain.frontend.calls import compute_loss
 from moot.offchain.frontend.data import make_generator
 from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, get_batch
-from moot.offchain.frontend.tracing import get_initial_state, name_tensors
+from moot.offchain.frontend.subject import Subject
+from moot.offchain.frontend.tracing import get_initial_state
 from moot.offchain.replication.compare import Setting, running
 from moot.offchain.replication.orders import Answer, Method, Order, choose_start
 from moot.offchain.replication.profiles import ALL_PROFILES, Profile
@@ -84,12 +85,11 @@ def try_layers(recipe: Recipe, order: Order) -> Iterator[Answer]:
     """Yield the start, and then every layer's results for one draw after the other, in binary64."""
     if not isinstance(recipe, TrainingRecipe):
         raise UsageError("roundings are logged of a training; give a recipe that trains")
-    start = choose_start(
-        order, {name: tensor.numpy() for name, tensor in get_initial_state(recipe).items()}
-    )
+    own = {name: tensor.numpy() for name, tensor in get_initial_state(Subject.of(recipe)).items()}
+    start = choose_start(order, own)
     recipe.model.double()
     with torch.no_grad():
-        for name, tensor in name_tensors(recipe.model).items():
+        for name, tensor in Subject.of(recipe).tensors.items():
             tensor.copy_(torch.from_numpy(start[name]))
     layers = find_layers(recipe)
     yield Answer(start)

@@ -20,7 +20,8 @@ from moot.offchain.frontend.calls import get_loss
 from moot.offchain.frontend.capture.eager import EagerRun
 from moot.offchain.frontend.data import make_generator
 from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, get_batch
-from moot.offchain.frontend.tracing import get_initial_state, name_tensors
+from moot.offchain.frontend.subject import Subject
+from moot.offchain.frontend.tracing import get_initial_state
 from moot.offchain.replication.logs import name_log
 from moot.offchain.replication.orders import Answer, Order, choose_start
 from moot.offchain.replication.profiles import ALL_PROFILES
@@ -86,12 +87,13 @@ class Run:
         self._dtype, self._seed, self._loss = dtype, seed, recipe.loss
         self._forward: Rounder | None = None
         self._recipe = replace(recipe, loss=self._compute_loss)
-        own = name_tensors(self.model)
+        subject = Subject.of(self._recipe)
+        own = subject.tensors
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(state[name])
         moments = {k: self._cast(v) if v.dim() else v for k, v in state.items() if k not in own}
-        self._eager = EagerRun(self._recipe, moments)
+        self._eager = EagerRun(subject, moments)
         self._check: AbstractContextManager[object] = nullcontext()
         if dtype == torch.float64:
             self._check = RequireBinary64()  # type: ignore[no-untyped-call]  # torch's is untyped
@@ -155,7 +157,7 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
         raise UsageError("roundings are logged of a training; give a recipe that trains")
     assert order.method is not None
     part = Part(**order.method.options)
-    own = {name: tensor.numpy() for name, tensor in get_initial_state(recipe).items()}
+    own = {name: tensor.numpy() for name, tensor in get_initial_state(Subject.of(recipe)).items()}
     start = choose_start(order, own)
     state = {name: torch.from_numpy(array) for name, array in start.items()}
     yield Answer(start, {"digest": hash_weights(cast_weights(state)).hex()})
@@ -164,7 +166,7 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     for number in count(part.first):
         with summing(ALL_PROFILES[order.profile]):
             report = party.step(number)
-        weights = cast_weights(name_tensors(party.run.model))
+        weights = cast_weights(Subject.of(recipe).tensors)
         digest = hash_weights(weights).hex()
         yield Answer({k: v.numpy() for k, v in weights.items()}, {**report, "digest": digest})
 
