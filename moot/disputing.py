@@ -9,7 +9,6 @@ from typing import Any
 from moot.contracts.reasons import LeafMode
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.chain import Chain
-from moot.offchain.court.record import Record
 from moot.offchain.disputes.evidence.rulings import rule_for
 from moot.offchain.disputes.play.accounts import calculate_fees, count_burned
 from moot.offchain.disputes.play.actors import Player
@@ -21,6 +20,7 @@ from moot.offchain.providers.lineup import settle
 from moot.offchain.providers.run import Run as Testimony
 from moot.offchain.providers.setting import check_bond, choose_leaf
 from moot.offchain.providers.task import Task as Agreed
+from moot.offchain.record.schema import Record
 from moot.recording import RecordingReferee
 from moot.replay import record_dispute
 from moot.reporting import count_rounds, make_gas, make_move, make_verdict
@@ -162,7 +162,7 @@ class Dispute(Shown):
 
     def make_page(self) -> str:
         """Return the page of what was played so far: one HTML file that asks nothing of others."""
-        from moot.sim.court.page import make_page  # noqa: PLC0415 - seldom needed
+        from moot.sim.viewer.page import make_page  # noqa: PLC0415 - seldom needed
 
         return make_page(self.record())
 

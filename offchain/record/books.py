@@ -1,4 +1,4 @@
-"""The books of a court: a referee's state, put together from its events alone."""
+"""The books of a referee: its state, put together from its events alone."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, cast

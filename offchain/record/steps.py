@@ -14,8 +14,8 @@ from moot.contracts.model.verdicts import get_boundary, get_segments
 from moot.contracts.reasons import Phase
 from moot.offchain.commitments.tags import CHUNK_BYTES
 from moot.offchain.commitments.tree import get_block
-from moot.offchain.court.record import Opening, Pick, Side, Value
 from moot.offchain.disputes.referee.board import Board
+from moot.offchain.record.schema import Opening, Pick, Side, Value
 
 Name = Callable[[int], str]
 """(the index of an operator) -> its name, empty if nobody knows it."""
@@ -25,7 +25,7 @@ Show = Callable[[int], Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Formats:
     """How the names of operators, elements and a fold's accumulators are shown."""
 
     name: Name
@@ -38,7 +38,7 @@ def get_mover(position: Position) -> Side:
     return 1 if position.mover else 0
 
 
-def read_pick(before: Board, after: Board, shown: Shown) -> Pick | None:
+def read_pick(before: Board, after: Board, formats: Formats) -> Pick | None:
     """Return what a move has picked; None if it only opens."""
     side, old, new = get_mover(before.position), before.position, after.position
     facts, phase = after.facts, old.phase
@@ -55,7 +55,7 @@ def read_pick(before: Board, after: Board, shown: Shown) -> Pick | None:
         high = low + 1
     else:
         return None
-    label = shown.name(low) if phase is Phase.TRACE and high - low == 1 else ""
+    label = formats.name(low) if phase is Phase.TRACE and high - low == 1 else ""
     return Pick(by=side, tree=phase.name.lower(), low=low, high=high, label=label)
 
 
@@ -79,21 +79,21 @@ def find_range(position: Position) -> tuple[int, int]:
     return low, min(position.count, (position.index + 1) << position.level)
 
 
-def read_opening(before: Board, after: Board, shown: Shown) -> Opening | None:
+def read_opening(before: Board, after: Board, formats: Formats) -> Opening | None:
     """Return what a move has opened, if anything."""
     side, phase = get_mover(before.position), after.position.phase
     if phase in NODE_TAGS:
-        return _open_tree(side, after.position, len(after.nodes), shown) if after.nodes else None
+        return _open_tree(side, after.position, len(after.nodes), formats) if after.nodes else None
     if phase is Phase.CHUNK:
-        return _open_chunk(side, after, shown)
-    return _open_fold(side, after, shown) if phase is Phase.FOLD else None
+        return _open_chunk(side, after, formats)
+    return _open_fold(side, after, formats) if phase is Phase.FOLD else None
 
 
-def _open_tree(side: Side, position: Position, count: int, shown: Shown) -> Opening:
+def _open_tree(side: Side, position: Position, count: int, formats: Formats) -> Opening:
     low, high = find_range(position)
     step = 1 << (position.level - get_block(position.level))
     starts = [low + step * i for i in range(count)]
-    labels = [shown.name(start) for start in starts]
+    labels = [formats.name(start) for start in starts]
     is_named = position.phase is Phase.TRACE and step == 1 and any(labels)
     return Opening(
         by=side,
@@ -106,10 +106,10 @@ def _open_tree(side: Side, position: Position, count: int, shown: Shown) -> Open
     )
 
 
-def _open_chunk(side: Side, after: Board, shown: Shown) -> Opening:
+def _open_chunk(side: Side, after: Board, formats: Formats) -> Opening:
     width = after.facts.width
     low = after.position.index * (CHUNK_BYTES // width)
-    values = _split(after.data, width, shown.element)
+    values = _split(after.data, width, formats.element)
     return Opening(
         by=side,
         tree="chunk",
@@ -121,7 +121,7 @@ def _open_chunk(side: Side, after: Board, shown: Shown) -> Opening:
     )
 
 
-def _open_fold(side: Side, after: Board, shown: Shown) -> Opening:
+def _open_fold(side: Side, after: Board, formats: Formats) -> Opening:
     facts = after.facts
     return Opening(
         by=side,
@@ -130,7 +130,7 @@ def _open_fold(side: Side, after: Board, shown: Shown) -> Opening:
         low=facts.low,
         high=facts.high,
         starts=[get_boundary(facts, segment) for segment in range(get_segments(facts))],
-        values=_split(after.data, facts.bits_bytes, shown.accumulator),
+        values=_split(after.data, facts.bits_bytes, formats.accumulator),
     )
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from moot.offchain.chain import Chain, connect
 from moot.offchain.chain.connection import TESTER
-from moot.offchain.court.chain_court import ChainCourt
-from moot.offchain.court.record import Frame
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.errors import BadCall, UsageError
-from moot.sim.court.follower import MOST_FRAMES, Film, Follower
-from moot.sim.court.server import serve
+from moot.offchain.record.referee_log import RefereeLog
+from moot.offchain.record.schema import Frame
+from moot.sim.viewer.follower import MOST_FRAMES, Film, Follower
+from moot.sim.viewer.server import serve
 from tests.chain_helpers import LoopbackNode, compile_ledger, deploy_ledger, open_node
-from tests.court_helpers import SCALAR, SINK, make_small_record, open_chain
+from tests.record_helpers import SCALAR, SINK, make_small_record, open_chain
 
 PATIENCE_S = 30.0
 
@@ -26,7 +26,7 @@ PATIENCE_S = 30.0
 def follow(chain: Chain, game: Game) -> Follower:
     """Return a follower of a game's court that is read by hand."""
     address: Any = game.referee.address
-    return Follower(ChainCourt.find(chain, address), 3600)
+    return Follower(RefereeLog.find(chain, address), 3600)
 
 
 def test_new_blocks_become_new_frames() -> None:
@@ -71,7 +71,7 @@ def test_replaced_blocks_begin_a_new_epoch() -> None:
 
 def open_chain_again(game: Game) -> Game:
     """Return the same job with another liar at its table."""
-    from tests.court_helpers import seat_game  # noqa: PLC0415 - of this function only
+    from tests.record_helpers import seat_game  # noqa: PLC0415 - of this function only
 
     accounts = [game.client, *(player.address for player in game.players)]
     other = seat_game(game.referee, accounts, (SINK,))  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def test_a_chain_that_stops_is_told_and_goes_on(node: LoopbackNode) -> None:
     with connect(node.url) as chain, connect(node.url) as own:
         game = open_chain(chain, (SCALAR,))
         address: Any = game.referee.address
-        follower = Follower(ChainCourt.find(own, address), 0.02)
+        follower = Follower(RefereeLog.find(own, address), 0.02)
         game.take_turn()
         follower.start()
         try:
@@ -159,7 +159,7 @@ def test_a_log_that_begins_in_the_middle_is_refused() -> None:
             if played.call == "enter_tensor":
                 break
         address: Any = game.referee.address
-        court = ChainCourt.find(chain, address, chain.block_number())
+        court = RefereeLog.find(chain, address, chain.block_number())
         with pytest.raises(BadCall, match="read it from an earlier block"):
             Follower(court, 3600)._read()
 
@@ -169,12 +169,12 @@ def test_no_other_contract_is_taken_for_a_referee(tmp_path: Any) -> None:
     with connect(TESTER) as chain:
         game = open_chain(chain, (SCALAR,))
         address: Any = game.referee.address
-        assert ChainCourt.find(chain, address).address == address
+        assert RefereeLog.find(chain, address).address == address
         with pytest.raises(UsageError, match="no contract at"):
-            ChainCourt.find(chain, chain.accounts[1])
+            RefereeLog.find(chain, chain.accounts[1])
         ledger = deploy_ledger(chain, compile_ledger(tmp_path))
         with pytest.raises(UsageError, match="is no referee of this version"):
-            ChainCourt.find(chain, ledger.address)
+            RefereeLog.find(chain, ledger.address)
 
 
 def test_answers_have_what_a_page_lacks() -> None:

@@ -10,16 +10,16 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from moot.offchain.chain import connect
-from moot.offchain.court.chain_court import ChainCourt
-from moot.offchain.court.record import Record, make_record
 from moot.offchain.disputes.play.game import Game
-from moot.sim.court.follower import Follower
-from moot.sim.court.page import make_page
-from moot.sim.court.server import serve
+from moot.offchain.record.referee_log import RefereeLog
+from moot.offchain.record.schema import Record, make_record
+from moot.sim.viewer.follower import Follower
+from moot.sim.viewer.page import make_page
+from moot.sim.viewer.server import serve
 from tests.browser.pages import Seen, open_file, open_page
 from tests.chain_helpers import LoopbackNode, open_node
-from tests.court_helpers import SCALAR, SILENT, SINK, make_hostile, make_small_record, open_chain
 from tests.end_to_end.command import moot
+from tests.record_helpers import SCALAR, SILENT, SINK, make_hostile, make_small_record, open_chain
 
 DISPUTE = ("--program", "mlp", "--steps", "4", "--checkpoint-every", "2", "--trust-capture")
 CHEAT = ("--cheat", "wrong-output", "--seed", "3")
@@ -76,7 +76,7 @@ def test_a_dispute_is_played_under_the_page(browser: Browser, node: LoopbackNode
     with connect(node.url) as chain, connect(node.url) as own:
         game = open_chain(chain, (SCALAR,))
         address: Any = game.referee.address
-        follower = Follower(ChainCourt.find(own, address), 0.02)
+        follower = Follower(RefereeLog.find(own, address), 0.02)
         with serve(follower) as url, open_page(browser, url, 1400) as seen:
             page = seen.page
             expect(page.locator("#status")).to_have_class("live")
@@ -151,7 +151,7 @@ def check_end(game: Game, page: Page) -> None:
 def read_frames(game: Game) -> Any:
     """Return the frames of a game's court as somebody reads them who has read nothing."""
     referee: Any = game.referee
-    follower = Follower(ChainCourt.find(referee.chain, referee.address), 3600)
+    follower = Follower(RefereeLog.find(referee.chain, referee.address), 3600)
     follower._read()
     return follower.film.frames
 
@@ -161,7 +161,7 @@ def test_a_chain_that_stops_is_said_and_goes_on(browser: Browser, node: Loopback
     with connect(node.url) as chain, connect(node.url) as own:
         game = open_chain(chain, (SCALAR,))
         address: Any = game.referee.address
-        follower = Follower(ChainCourt.find(own, address), 0.02)
+        follower = Follower(RefereeLog.find(own, address), 0.02)
         game.take_turn()
 
         def break_off(_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The reducer: makes the frames of a record of a court's entries, one of each, in order.
+"""The reducer: makes the frames of a record of a referee's entries, one of each, in order.
 
 It asks nobody: the same entries make the same frames, wherever they come from.
 """
@@ -10,10 +10,11 @@ from moot.contracts.model.types import Address, Event, Pair, Position, Store, st
 from moot.contracts.reasons import Ending, Outcome, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.court import record
-from moot.offchain.court.books import Books
-from moot.offchain.court.entries import Entry
-from moot.offchain.court.forms import (
+from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.record import schema
+from moot.offchain.record.books import Books
+from moot.offchain.record.entries import Entry
+from moot.offchain.record.forms import (
     Course,
     show_account,
     show_claim,
@@ -23,11 +24,10 @@ from moot.offchain.court.forms import (
     show_match,
     show_member,
 )
-from moot.offchain.court.names import Names
-from moot.offchain.court.numbers import Numbers, read_operator, read_scalar
-from moot.offchain.court.steps import Shown, read_opening, read_pick
-from moot.offchain.court.wording import Teller
-from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.record.names import Names
+from moot.offchain.record.numbers import Numbers, read_operator, read_scalar
+from moot.offchain.record.steps import Formats, read_opening, read_pick
+from moot.offchain.record.wording import Teller
 
 _BY_EVENT = {
     "JobOpened": "open_job",
@@ -43,7 +43,7 @@ _OF_MATCH = frozenset({"MatchStarted", "Found", "Moved", "MatchEnded"})
 
 @dataclass
 class Reducer:
-    """A court, entry by entry.
+    """A referee's state, entry by entry.
 
     Attributes:
         referee: its address.
@@ -75,11 +75,11 @@ class Reducer:
         names = self._known[terms.program_top]
         return names[index] if index < len(names) else ""
 
-    def reduce(self, entries: Iterable[Entry]) -> list[record.Frame]:
+    def reduce(self, entries: Iterable[Entry]) -> list[schema.Frame]:
         """Return the frames of further entries."""
         return [self._read(entry) for entry in entries]
 
-    def _read(self, entry: Entry) -> record.Frame:
+    def _read(self, entry: Entry) -> schema.Frame:
         """Return the frame of the next entry."""
         first = entry.events[0]
         name = entry.call or _BY_EVENT.get(first.name, "")
@@ -94,7 +94,7 @@ class Reducer:
             self._follow(event, entry)
         move = self._picture(next(iter(pairs)), befores) if pairs else _Move()
         changed = self._collect(job_id, entry)
-        return record.Frame(
+        return schema.Frame(
             block=entry.block,
             job=job_id,
             text=text,
@@ -133,7 +133,7 @@ class Reducer:
         scalar = course.scalar
         if entry.leaf is not None:
             scalar = read_scalar(self.arithmetic, terms, course.board.facts, entry.leaf)
-        end = record.End(
+        end = schema.End(
             ending=ending.name.lower(), outcome=outcome.name.lower(), block=entry.block
         )
         self._courses[pair] = replace(course, scalar=scalar, end=end)
@@ -144,13 +144,13 @@ class Reducer:
         if before is None or before.board.position == after.board.position:
             return _Move(after.number)
         numbers = Numbers(self.arithmetic, after.node)
-        shown = Shown(
+        formats = Formats(
             lambda index: self._name_operator(pair.job_id, index),
             numbers.element,
             numbers.accumulator,
         )
         boards = (before.board, after.board)
-        return _Move(after.number, read_pick(*boards, shown), read_opening(*boards, shown))
+        return _Move(after.number, read_pick(*boards, formats), read_opening(*boards, formats))
 
     def _collect(self, job_id: int, entry: Entry) -> "_Changed":
         """Return the entities that an entry has changed, as they are now."""
@@ -182,12 +182,12 @@ class Reducer:
             members = (store.members[job_id, it] for it in (pair.first, pair.second))
             if store.jobs[job_id].status is Status.OPEN and all(it.is_contender for it in members):
                 continue
-            end = record.End(ending="stopped", outcome="undecided", block=block)
+            end = schema.End(ending="stopped", outcome="undecided", block=block)
             self._courses[pair] = replace(course, end=end)
             stopped.append(pair)
         return stopped
 
-    def _show_match(self, pair: Pair) -> record.Match:
+    def _show_match(self, pair: Pair) -> schema.Match:
         course = self._courses[pair]
         node, index = course.node, course.board.facts.operator
         name = self._name_operator(pair.job_id, index)
@@ -198,21 +198,21 @@ class Reducer:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    matches: list[record.Match]
-    jobs: list[record.Job] = field(default_factory=list)
-    members: list[record.Member] = field(default_factory=list)
-    claims: list[record.Claim] = field(default_factory=list)
+    matches: list[schema.Match]
+    jobs: list[schema.Job] = field(default_factory=list)
+    members: list[schema.Member] = field(default_factory=list)
+    claims: list[schema.Claim] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class _Move:
     match: int | None = None
-    pick: record.Pick | None = None
-    opening: record.Opening | None = None
+    pick: schema.Pick | None = None
+    opening: schema.Opening | None = None
 
 
-def _show_call(entry: Entry, name: str) -> record.Call:
-    return record.Call(
+def _show_call(entry: Entry, name: str) -> schema.Call:
+    return schema.Call(
         name=name,
         sender=show_account(entry.sender),
         transaction=entry.transaction,

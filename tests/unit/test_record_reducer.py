@@ -14,14 +14,14 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain import connect
-from moot.offchain.court.books import Books
-from moot.offchain.court.chain_court import ChainCourt
-from moot.offchain.court.entries import Entry, Recorder
-from moot.offchain.court.numbers import LeafCall
-from moot.offchain.court.record import Frame, Match
-from moot.offchain.court.reducer import Reducer
+from moot.offchain.record.books import Books
+from moot.offchain.record.entries import Entry, Recorder
+from moot.offchain.record.numbers import LeafCall
+from moot.offchain.record.reducer import Reducer
+from moot.offchain.record.referee_log import RefereeLog
+from moot.offchain.record.schema import Frame, Match
 from moot.sim.paper import Lie
-from tests.court_helpers import (
+from tests.record_helpers import (
     CHAIN_ID,
     SCALAR,
     SILENT,
@@ -116,7 +116,7 @@ def test_a_chain_and_a_model_make_the_same_frames(arithmetic: Arithmetic) -> Non
         game = open_chain(chain, (SCALAR,), arithmetic)
         start = chain.block_number()
         assert list(game.play())
-        court = ChainCourt.find(chain, game.referee.address)  # type: ignore[arg-type]
+        court = RefereeLog.find(chain, game.referee.address)  # type: ignore[arg-type]
         entries = court.read()
         reducer = Reducer(court.address, chain.chain_id, court.arithmetic)
         on_chain = reducer.reduce(entries)

@@ -1,4 +1,4 @@
-"""A court on a chain: reads a referee's log, whole and through reorganisations, and only reads."""
+"""The log of a referee on a chain: read whole and through reorganisations; nothing is sent."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -13,13 +13,13 @@ from moot.offchain.arithmetic.table import ARITHMETICS
 from moot.offchain.chain import Address, Chain, Contract
 from moot.offchain.chain import Event as ChainEvent
 from moot.offchain.chain.receipts import Log, Past
-from moot.offchain.court.entries import Entry, read_encoding, read_leaf
 from moot.offchain.disputes.referee.chain_log import ChainLog
 from moot.offchain.disputes.referee.code import compare_codes
 from moot.offchain.errors import BadCall, UsageError
+from moot.offchain.record.entries import Entry, read_encoding, read_leaf
 
 
-class ChainCourt:
+class RefereeLog:
     """A referee on a chain, and what was called on it from a block on.
 
     Args:
@@ -42,7 +42,7 @@ class ChainCourt:
 
     @classmethod
     def find(cls, chain: Chain, address: Address, first_block: int = 0) -> Self:
-        """Return the court whose referee stands at an address.
+        """Return the log of the referee at an address.
 
         Raises:
             UsageError: there is no contract, or one that is no referee of this version.

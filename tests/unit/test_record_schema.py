@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from moot.offchain.court import record as records
-from moot.offchain.court.record import Record, decode_record, encode_record, read_record
 from moot.offchain.errors import UsageError
-from moot.sim.court.page import make_page
-from tests.court_helpers import make_small_record
+from moot.offchain.record import schema as records
+from moot.offchain.record.schema import Record, decode_record, encode_record, read_record
+from moot.sim.viewer.page import make_page
+from tests.record_helpers import make_small_record
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ from moot.contracts.reasons import LeafMode, Outcome, Standing
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain import Chain
-from moot.offchain.court.entries import Recorder
-from moot.offchain.court.record import Court, Frame, Record, make_record
-from moot.offchain.court.reducer import Reducer
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.port import ModelReferee
 from moot.offchain.disputes.referee.terms import Stakes
+from moot.offchain.record.entries import Recorder
+from moot.offchain.record.reducer import Reducer
+from moot.offchain.record.schema import Frame, Record, RecordedReferee, make_record
 from moot.sim.paper import Lie, Size, seat
 
 SIZE = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16, terms=70)
@@ -93,7 +93,7 @@ def make_small_record(lies: Sequence[Lie] = (SCALAR,)) -> Record:
     assert list(game.play())
     _, frames = reduce_model(recorder)
     names = {game.address_of(it.name).lower(): it.name for it in game.players}
-    about = Court(referee=recorder.address, chain_id=CHAIN_ID, arithmetic="ordered 1")
+    about = RecordedReferee(referee=recorder.address, chain_id=CHAIN_ID, arithmetic="ordered 1")
     return make_record(about, names | {game.client: "client"}, recorder.block_number(), frames)
 
 

@@ -1,4 +1,4 @@
-"""The server of a court's page: loopback, read only, and nothing but the page and its frames."""
+"""The server of the viewer's page: loopback, read only, and nothing but the page and its frames."""
 
 import threading
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from moot.offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
-from moot.offchain.court.record import Record
 from moot.offchain.errors import UsageError
-from moot.sim.court.follower import Follower
-from moot.sim.court.page import make_live_page, make_page, show
+from moot.offchain.record.schema import Record
+from moot.sim.viewer.follower import Follower
+from moot.sim.viewer.page import make_live_page, make_page, show
 
 LOOPBACK = "127.0.0.1"
 
@@ -29,7 +29,7 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Site:
-    """What a server shows: a record, or a court that is followed."""
+    """What a server shows: a record, or a referee that is followed."""
 
     source: Record | Follower
 

@@ -1,15 +1,15 @@
-"""The follower of a chain: keeps the frames of a court up to date, whatever becomes of the node."""
+"""The follower of a chain: keeps frames of a referee up to date, whatever becomes of the node."""
 
 import threading
 from dataclasses import dataclass
 from typing import Any
 
-from moot.offchain.court.chain_court import ChainCourt
-from moot.offchain.court.entries import Entry
-from moot.offchain.court.names import Names
-from moot.offchain.court.record import Court, Frame
-from moot.offchain.court.reducer import Reducer
 from moot.offchain.errors import MootError
+from moot.offchain.record.entries import Entry
+from moot.offchain.record.names import Names
+from moot.offchain.record.reducer import Reducer
+from moot.offchain.record.referee_log import RefereeLog
+from moot.offchain.record.schema import Frame, RecordedReferee
 
 MOST_FRAMES = 2_000
 """Frames in one answer; whoever wants more asks again."""
@@ -17,7 +17,7 @@ MOST_FRAMES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Film:
-    """What is known of a court: frames that are never changed, of one epoch of the chain.
+    """What is known of a referee: frames that are never changed, of one epoch of the chain.
 
     `problem` is one line about why nothing new comes, None if the chain goes on.
     """
@@ -41,18 +41,18 @@ class Film:
 
 
 class Follower:
-    """Reads a court again and again, in a thread of its own.
+    """Reads a referee's log again and again, in a thread of its own.
 
     Only that thread uses the chain. A film whose frames were replaced has the next epoch.
 
     Args:
-        court: the court.
+        log: the referee's log.
         every_s: seconds from one reading to the next.
         names: of the operators of programs, as far as they are at hand.
     """
 
-    def __init__(self, court: ChainCourt, every_s: float, names: Names | None = None) -> None:
-        self._court = court
+    def __init__(self, log: RefereeLog, every_s: float, names: Names | None = None) -> None:
+        self._log = log
         self._every_s = every_s
         self._names = names or (lambda _: ())
         self._seen: list[Entry] = []
@@ -63,17 +63,17 @@ class Follower:
         self.film = Film(epoch=1, head=0)
 
     @property
-    def about(self) -> Court:
-        """The court that is followed."""
-        court = self._court
-        return Court(
-            referee=court.address,
-            chain_id=court.chain.chain_id,
-            arithmetic=str(court.arithmetic),
+    def about(self) -> RecordedReferee:
+        """The referee that is followed."""
+        log = self._log
+        return RecordedReferee(
+            referee=log.address,
+            chain_id=log.chain.chain_id,
+            arithmetic=str(log.arithmetic),
         )
 
     def start(self) -> None:
-        """Read the court once, and go on in a thread.
+        """Read the log once, and go on in a thread.
 
         Raises:
             ChainError: the chain cannot be read.
@@ -85,7 +85,7 @@ class Follower:
         """Stop reading, and give up the connection."""
         self._stop.set()
         self._thread.join()
-        self._court.chain.close()
+        self._log.chain.close()
 
     def _run(self) -> None:
         while not self._stop.wait(self._every_s):
@@ -97,21 +97,21 @@ class Follower:
 
     def _read(self) -> None:
         """Read on; begin anew where the chain has replaced what was read."""
-        entries, film = self._court.read(), self.film
+        entries, film = self._log.read(), self.film
         known = len(self._seen)
         is_same = len(entries) >= known and all(map(_is, self._seen, entries))
         epoch, frames = film.epoch, film.frames
         if not is_same:
-            self._court.require_referee()
+            self._log.require_referee()
             epoch, frames, known = epoch + 1, (), 0
             self._reducer = self._begin()
         new = tuple(self._reducer.reduce(entries[known:]))
         self._seen = entries
-        self.film = Film(epoch, self._court.head, frames + new)
+        self.film = Film(epoch, self._log.head, frames + new)
 
     def _begin(self) -> Reducer:
-        court = self._court
-        return Reducer(court.address, court.chain.chain_id, court.arithmetic, self._names)
+        log = self._log
+        return Reducer(log.address, log.chain.chain_id, log.arithmetic, self._names)
 
 
 def _is(one: Entry, other: Entry) -> bool:

@@ -1,4 +1,4 @@
-"""The record of a court as data: its JSON form, which `docs/how-to/court.md` describes.
+"""The record of a referee as data: its JSON form, which `docs/how-to/court.md` describes.
 
 A record is a list of frames, one for each call that the referee accepted, in order. A frame has
 whole new values of what the call changed, so that the state after any frame is the union of the
@@ -228,7 +228,7 @@ class Frame(_Form, frozen=True):
     matches: list[Match] = []
 
 
-class Court(_Form, frozen=True):
+class RecordedReferee(_Form, frozen=True):
     """What a record is about: the referee, its chain, and the arithmetic that it computes in."""
 
     referee: str
@@ -237,17 +237,19 @@ class Court(_Form, frozen=True):
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True):
-    """A record: the court, names of accounts, the frames, and the block up to which they go."""
+    """A record: the referee, names of accounts, the frames, and the block up to which they go."""
 
     format: Literal["moot court record"]
     version: Literal[1]
-    court: Court
+    court: RecordedReferee
     names: dict[str, str]
     head: Place
     frames: list[Frame]
 
 
-def make_record(court: Court, names: dict[str, str], head: int, frames: list[Frame]) -> Record:
+def make_record(
+    court: RecordedReferee, names: dict[str, str], head: int, frames: list[Frame]
+) -> Record:
     """Return a record of this version."""
     return Record(FORMAT, VERSION, court, names, head, frames)
 

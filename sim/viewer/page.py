@@ -1,4 +1,4 @@
-"""The page of a court, as one HTML file: with a record in it, or with what a server tells."""
+"""The page of the viewer, as one HTML file: with a record in it, or with what a server tells."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from moot.offchain.court.record import Court, Record, make_record
+from moot.offchain.record.schema import Record, RecordedReferee, make_record
 from moot.offchain.text import clean, clean_values
 from moot.sim.pages import embed, render
 
@@ -42,8 +42,8 @@ def make_page(record: Record, *, is_live: bool = False) -> str:
     return render(HERE, values)
 
 
-def make_live_page(about: Court) -> str:
-    """Return the page of a court whose frames come from its server."""
+def make_live_page(about: RecordedReferee) -> str:
+    """Return the page of a referee whose frames come from its server."""
     return make_page(make_record(about, {}, 0, []), is_live=True)
 
 

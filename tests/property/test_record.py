@@ -10,9 +10,9 @@ from moot.contracts.model.types import NOBODY, Event, Message, Store
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.court.entries import Entry, read_encoding, read_leaf
-from moot.offchain.court.reducer import Reducer
-from tests.court_helpers import get_state
+from moot.offchain.record.entries import Entry, read_encoding, read_leaf
+from moot.offchain.record.reducer import Reducer
+from tests.record_helpers import get_state
 from tests.referee.games_table import play_job
 
 JOBS = {ORDERED: 120, EXACT: 30}

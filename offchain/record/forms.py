@@ -1,4 +1,4 @@
-"""The forms of a court's entities in a record: jobs, members, claims and matches."""
+"""The forms of a referee's entities in a record: jobs, members, claims and matches."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,12 @@ from moot.contracts.model.checks import get_member
 from moot.contracts.model.types import Address, Claim, Pair
 from moot.contracts.reasons import Phase, Standing
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.court import record
-from moot.offchain.court.books import Books
-from moot.offchain.court.numbers import Numbers
-from moot.offchain.court.steps import get_mover
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.programs.graph import Kind, Node
+from moot.offchain.record import schema
+from moot.offchain.record.books import Books
+from moot.offchain.record.numbers import Numbers
+from moot.offchain.record.steps import get_mover
 
 _AT_ELEMENT = frozenset({Phase.FOLD, Phase.LEAF})
 _AT_OPERATOR = _AT_ELEMENT | {Phase.TENSOR, Phase.CHUNK}
@@ -23,7 +23,7 @@ class Course:
     """A match's course: what its events have shown.
 
     Attributes:
-        number: of the match, among all of the court.
+        number: of the match, among all of the referee.
         claims: the tops of the two sides' histories.
         started_block: the block in which it began.
         board: where it stands, or stood at its end.
@@ -37,8 +37,8 @@ class Course:
     started_block: int
     board: Board
     node: Node | None = None
-    scalar: record.Scalar | None = None
-    end: record.End | None = None
+    scalar: schema.Scalar | None = None
+    end: schema.End | None = None
 
     @property
     def pair(self) -> Pair:
@@ -56,11 +56,11 @@ def show_digest(digest: Digest) -> str:
     return "0x" + digest.hex()
 
 
-def show_job(books: Books, job_id: int) -> record.Job:
+def show_job(books: Books, job_id: int) -> schema.Job:
     """Return a job as it stands."""
     job, paid = books.store.jobs[job_id], books.paid_wei
     terms = job.terms
-    return record.Job(
+    return schema.Job(
         number=job_id,
         client=show_account(job.client),
         status=job.status.name.lower(),
@@ -85,11 +85,11 @@ def show_job(books: Books, job_id: int) -> record.Job:
     )
 
 
-def show_member(books: Books, job_id: int, address: Address) -> record.Member:
+def show_member(books: Books, job_id: int, address: Address) -> schema.Member:
     """Return a member as it stands."""
     member = get_member(books.store, job_id, address)
     claim = books.store.claims.get((job_id, member.key))
-    return record.Member(
+    return schema.Member(
         job=job_id,
         address=show_account(address),
         standing=member.standing.name.lower(),
@@ -99,9 +99,9 @@ def show_member(books: Books, job_id: int, address: Address) -> record.Member:
     )
 
 
-def show_claim(job_id: int, claim: Claim) -> record.Claim:
+def show_claim(job_id: int, claim: Claim) -> schema.Claim:
     """Return a claim as it stands."""
-    return record.Claim(
+    return schema.Claim(
         job=job_id,
         top=show_digest(claim.top),
         contenders=claim.contenders,
@@ -111,10 +111,10 @@ def show_claim(job_id: int, claim: Claim) -> record.Claim:
     )
 
 
-def show_match(course: Course, found: record.Found, digest: str) -> record.Match:
+def show_match(course: Course, found: schema.Found, digest: str) -> schema.Match:
     """Return a match as it stands."""
     pair, position = course.pair, course.board.position
-    return record.Match(
+    return schema.Match(
         number=course.number,
         job=pair.job_id,
         sides=(show_account(pair.first), show_account(pair.second)),
@@ -134,25 +134,25 @@ def show_match(course: Course, found: record.Found, digest: str) -> record.Match
     )
 
 
-def show_found(course: Course, numbers: Numbers, name: str) -> record.Found:
+def show_found(course: Course, numbers: Numbers, name: str) -> schema.Found:
     """Return what a match has found out so far, as far as its phase says that it has."""
     facts, position = course.board.facts, course.board.position
     phase = position.phase
     if phase is Phase.HISTORY:
-        return record.Found()
+        return schema.Found()
     if phase not in _IN_STEP:
-        return record.Found(checkpoint=facts.checkpoint)
+        return schema.Found(checkpoint=facts.checkpoint)
     operator = element = None
     if phase in _AT_OPERATOR:
         operator = _show_operator(facts.operator, name, course.node)
     elif phase is Phase.VERIFIER:
-        operator = record.Operator(index=position.index, name=name)
+        operator = schema.Operator(index=position.index, name=name)
     if phase in _AT_ELEMENT:
         element = facts.element
         is_fold = facts.fold_length > 0
         agreed = numbers.accumulator(facts.low_bits) if is_fold and facts.low else None
         claimed = tuple(numbers.claimed(facts, bits) for bits in facts.bits)
-        return record.Found(
+        return schema.Found(
             checkpoint=facts.checkpoint,
             step=facts.step,
             operator=operator,
@@ -163,11 +163,11 @@ def show_found(course: Course, numbers: Numbers, name: str) -> record.Found:
             agreed=agreed,
             claimed=(claimed[0], claimed[1]),
         )
-    return record.Found(checkpoint=facts.checkpoint, step=facts.step, operator=operator)
+    return schema.Found(checkpoint=facts.checkpoint, step=facts.step, operator=operator)
 
 
-def _show_operator(index: int, name: str, node: Node | None) -> record.Operator:
+def _show_operator(index: int, name: str, node: Node | None) -> schema.Operator:
     if node is None:
-        return record.Operator(index=index, name=name)
+        return schema.Operator(index=index, name=name)
     function = "fma" if node.kind is Kind.CONTRACT else node.function.name.lower()
-    return record.Operator(index=index, name=name, kind=node.kind.name.lower(), function=function)
+    return schema.Operator(index=index, name=name, kind=node.kind.name.lower(), function=function)

@@ -1,4 +1,4 @@
-"""The numbers of a court as people read them, and the scalar operation that a leaf computes."""
+"""The numbers of a record as people read them, and the scalar operation that a leaf computes."""
 
 import struct
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import sums
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.court.record import Scalar, Value
 from moot.offchain.disputes.play.openings import get_arguments
 from moot.offchain.errors import ProgramError
 from moot.offchain.programs.decoding import decode_node
@@ -27,6 +26,7 @@ from moot.offchain.programs.semantics import (
     get_fold,
     signed,
 )
+from moot.offchain.record.schema import Scalar, Value
 
 
 def show_element(dtype: DType, bits: int) -> Value:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moot.contracts.model.types import Terms
-from moot.offchain.court.names import list_names
 from moot.offchain.datastore.store import DataStore
 from moot.offchain.errors import CommitmentError, ProgramError, StoreError
 from moot.offchain.providers.publication import get_program
+from moot.offchain.record.names import list_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
-"""The entries of a court's log: accepted calls, as a chain or a referee in memory has them."""
+"""The entries of a referee's log: accepted calls, as a chain or a referee in memory has them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from moot.contracts.model.types import Address, Event, Job
-from moot.offchain.court.numbers import LeafCall
 from moot.offchain.disputes.referee.port import Answer, Call, Outcome, Referee
+from moot.offchain.record.numbers import LeafCall
 
 _ENCODING_AT = {"enter_tensor": 3, "leaf": 4}
 """The calls that show an operator, and the place of its encoding among their arguments."""
