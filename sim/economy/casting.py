@@ -108,7 +108,7 @@ class Cast:
         return self._runs[key]
 
     def forget(self, number: int) -> None:
-        """Take away what was run in a case that nobody hears again."""
+        """Take away what was run in a case that nobody plays again."""
         for key in [key for key in self._runs if key[1] == number]:
             del self._runs[key]
         shutil.rmtree(self._folder / f"{number}", ignore_errors=True)

@@ -15,7 +15,7 @@ from moot.offchain.errors import UnprovenEvidence, VerifierError
 from moot.offchain.parties.hearing import Hearing, judge_found
 from moot.offchain.parties.verifier import rule
 from moot.offchain.providers.run import Run
-from tests.end_to_end.courtroom import Case, make_game, open_model_court
+from tests.end_to_end.fixtures import Case, make_game, open_model_court
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from moot.offchain.programs.roots import hash_layout
 from moot.offchain.providers.cheats.wrong_output import WrongOutput
 from moot.offchain.providers.store import Store
 from moot.offchain.verifier.bounds import Bound
-from tests.end_to_end.courtroom import Case, draw_cheat, get_case, run
+from tests.end_to_end.fixtures import Case, draw_cheat, get_case, run
 from tests.parties.rulings import Stopped, judge, stop
 from tests.quick import every, only
 from tests.store_helpers import answering, send_head, serving

@@ -13,7 +13,7 @@ from moot.sim.economy.receipts import WON
 from moot.sim.economy.streams import open_conduct_stream
 from moot.sim.scheme import Scheme
 from moot.sim.strategies import STRATEGIES, TRICKS, Conduct, find_conduct
-from tests.courtroom_helpers import hear
+from tests.case_helpers import run_case
 
 SCHEME = '''
 """A trick that repeats itself."""
@@ -45,12 +45,12 @@ def test_a_conduct_is_one_file_and_one_row(tmp_path: Path, monkeypatch: pytest.M
     )
     monkeypatch.setitem(STRATEGIES, "stutterer", row)  # type: ignore[arg-type] # it is a dict
     for number in range(2):
-        heard = hear("honest", "stutterer", number=number)
-        own = heard.list_accounts("stutterer")
+        checked = run_case("honest", "stutterer", number=number)
+        own = checked.list_accounts("stutterer")
         kinds = [str(row.behaviour).partition(":")[0] for row in own]
         assert kinds == ["wrong-output", "wrong-output", "honest", "honest"]
         assert own[0].behaviour == own[1].behaviour
-        assert heard.case.outcome == "right"
+        assert checked.case.outcome == "right"
         assert [row.fate for row in own[2:]] == [WON, WON]
 
 
@@ -66,10 +66,10 @@ def test_a_trick_is_a_class_in_a_file_of_a_users(tmp_path: Path) -> None:
     path.write_text(f'{SCHEME}\n    runs = ("wrong-output", "honest")\n')
     name = f"{path}:Stutterer"
     for number in range(2):
-        heard = hear("honest", name, number=number)
-        kinds = [str(row.behaviour).partition(":")[0] for row in heard.list_accounts(name)]
+        checked = run_case("honest", name, number=number)
+        kinds = [str(row.behaviour).partition(":")[0] for row in checked.list_accounts(name)]
         assert kinds == ["wrong-output", "honest"]
-        assert heard.case.outcome == "right"
+        assert checked.case.outcome == "right"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from moot.sim.economy.receipts import WON, read_cost
 from moot.sim.strategies import STRATEGIES, Conduct
 from moot.sim.swarm import Swarm, draw_lies
 from moot.sim.witness import Witness
-from tests.courtroom_helpers import hear, list_addresses
+from tests.case_helpers import list_addresses, run_case
 from tests.sim_helpers import make_task, open_referee, transact_each
 
 LINEUP, NUMBER = ("lazy", "honest"), 3
@@ -61,7 +61,7 @@ def test_a_false_announcement_is_seen() -> None:
 
     unlawful: Any = Unlawful(open_referee(list_addresses(LINEUP)), forget)
     with pytest.raises(BrokenInvariantError, match=f"{LABEL}: settle .*announced_is_true"):
-        hear(*LINEUP, number=NUMBER, referee=unlawful)
+        run_case(*LINEUP, number=NUMBER, referee=unlawful)
 
 
 def test_a_call_that_should_be_refused_is_seen() -> None:
@@ -86,7 +86,7 @@ def test_a_broken_invariant_is_named_with_its_sentence(monkeypatch: pytest.Monke
     monkeypatch.setattr(ledger, "_defeat", keep_prize)
     message = f"{LABEL}: .*prizes_are_conserved: Every lost bond is one prize"
     with pytest.raises(BrokenInvariantError, match=message):
-        hear(*LINEUP, number=NUMBER)
+        run_case(*LINEUP, number=NUMBER)
 
 
 def test_a_swarm_is_witnessed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_a_swarm_is_witnessed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_call_of_a_case_is_witnessed() -> None:
     """As many steps are checked as calls are accepted, and who is honest is known in each job."""
     referee = open_referee(list_addresses(LINEUP))
-    witness = hear(*LINEUP, number=NUMBER, referee=referee).witness
+    witness = run_case(*LINEUP, number=NUMBER, referee=referee).witness
     assert witness.logs[0] == list(referee.events(0))
     assert len(witness.watcher.honest[0]) == 1
     names = ("jobs", "members", "claims", "matches", "balance_wei", "burned_wei")
@@ -131,7 +131,7 @@ def test_those_who_act_together_are_refused_nothing(monkeypatch: pytest.MonkeyPa
     """Also a client that is an honest provider, too, collects once."""
     patron = Conduct("works, and pays for it", ("honest",), is_client=True)
     monkeypatch.setitem(STRATEGIES, "patron", patron)  # type: ignore[arg-type] # it is a dict
-    heard = hear("honest", "patron")
-    assert all(row.fate == WON for row in heard.receipts.accounts if row.seat is not None)
-    answers = [answer for _, _, answer in heard.hearing.recorder.made]
+    checked = run_case("honest", "patron")
+    assert all(row.fate == WON for row in checked.receipts.accounts if row.seat is not None)
+    answers = [answer for _, _, answer in checked.played.recorder.made]
     assert all(isinstance(answer, Outcome) for answer in answers)

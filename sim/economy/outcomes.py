@@ -1,4 +1,4 @@
-"""Courts: they say what a job comes to, from a table of cases or by playing it on a chain."""
+"""Outcomes: they say what a job comes to, from a table of cases or by playing it on a chain."""
 
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -6,17 +6,17 @@ from typing import Protocol
 from moot.contracts.model.types import MIN_BOND_WEI
 from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import UsageError
+from moot.sim.economy.case_runner import CaseRunner
 from moot.sim.economy.cases import Case, Lineup
 from moot.sim.economy.casting import STAKES
 from moot.sim.economy.config import GWEI
-from moot.sim.economy.courtroom import Courtroom
 from moot.sim.economy.streams import Stream
 
 Money = tuple[int, int]
 """The bond of each account in a job, and the reward of all, in gwei."""
 
 
-class Court(Protocol):
+class Outcomes(Protocol):
     """The source of cases."""
 
     def judge(self, lineup: Lineup, number: int, money: Money | None = None) -> Case:
@@ -33,14 +33,14 @@ class Court(Protocol):
 
 
 @dataclass
-class ModelledCourt:
-    """A court that knows cases from the Python model of the referee, with gas from a table.
+class ModelledOutcomes:
+    """Outcomes that are computed on the Python model of the referee, with gas from a table.
 
     Attributes:
-        courtroom: where cases are heard that nobody has kept.
+        runner: plays cases that nobody has kept.
     """
 
-    courtroom: Courtroom
+    runner: CaseRunner
     _known: dict[tuple[Lineup, int], Case] = field(default_factory=dict)
 
     def judge(self, lineup: Lineup, number: int, money: Money | None = None) -> Case:
@@ -49,10 +49,10 @@ class ModelledCourt:
         key = (lineup, number)
         case = self._known.get(key)
         if case is None:
-            case = self.courtroom.shelf.find(lineup, number)
+            case = self.runner.shelf.find(lineup, number)
             if case is None:
-                case = self.courtroom.model(lineup, number)
-                self.courtroom.shelf.keep(lineup, number, case)
+                case = self.runner.model(lineup, number)
+                self.runner.shelf.keep(lineup, number, case)
             self._known[key] = case
         return case
 
@@ -63,20 +63,20 @@ class ModelledCourt:
 
 
 @dataclass
-class PlayedCourt:
-    """A court that plays every job on a chain, at its own stakes, and keeps nothing of it.
+class PlayedOutcomes:
+    """Outcomes of jobs that are played on a chain, all of them, at their own stakes; none is kept.
 
     Attributes:
-        courtroom: where they are played.
+        runner: plays them.
     """
 
-    courtroom: Courtroom
+    runner: CaseRunner
 
     def judge(self, lineup: Lineup, number: int, money: Money | None = None) -> Case:
         """Play a case; raises UsageError if the contract does not take such a bond."""
         stakes = STAKES if money is None else _make_stakes(*money)
-        case = self.courtroom.play(lineup, number, stakes)
-        self.courtroom.forget(number)
+        case = self.runner.play(lineup, number, stakes)
+        self.runner.forget(number)
         return case
 
     def verify(self, lineup: Lineup, number: int, case: Case) -> Case | None:
@@ -86,8 +86,8 @@ class PlayedCourt:
 
 
 @dataclass
-class MixedCourt(ModelledCourt):
-    """A court that plays a share of the disputes that it knows from its table on a chain, too.
+class MixedOutcomes(ModelledOutcomes):
+    """Outcomes from the table, of which a share of the disputes is played on a chain, too.
 
     Attributes:
         share: which share.
@@ -100,7 +100,7 @@ class MixedCourt(ModelledCourt):
     def verify(self, lineup: Lineup, number: int, case: Case) -> Case | None:
         """Play a case, if it is drawn."""
         del case
-        return self.courtroom.play(lineup, number) if self.stream.draw() < self.share else None
+        return self.runner.play(lineup, number) if self.stream.draw() < self.share else None
 
 
 def _make_stakes(bond_gwei: int, reward_gwei: int) -> Stakes:

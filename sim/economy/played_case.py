@@ -1,4 +1,4 @@
-"""The hearing of a case: who takes part in a game, all that is called in it, and its judgement."""
+"""A case that is played: who takes part in a game, all that is called in it, and its judgement."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ class Recorder(Relay):
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
+class PlayedCase:
     """A case that was played to its end.
 
     Attributes:
@@ -153,17 +153,17 @@ class Hearing:
         )
 
 
-def hear(
+def play_case(
     game: Game, parties: Sequence[Party], recorder: Recorder, answer: bytes, label: str
-) -> Hearing:
-    """Play a game to its end, and return its hearing; the arguments are those of `Hearing`."""
+) -> PlayedCase:
+    """Play a game to its end, and return it as a case; the arguments are those of `PlayedCase`."""
     accounts = {recorder.address, game.client, game.verifier}
     accounts |= {player.address for party in parties for player in party.players}
     before = {address: recorder.balance(address) for address in accounts}
     burned_wei = recorder.burned_wei
     for _ in game.play():
         continue
-    return Hearing(
+    return PlayedCase(
         parties=parties,
         recorder=recorder,
         game=game,

@@ -1,4 +1,4 @@
-"""The courtroom in which cases are heard: real programs, real runs, on the model or on a chain."""
+"""The runner of cases: real programs, real runs, on the model or on a chain."""
 
 import hashlib
 from collections import Counter
@@ -33,7 +33,7 @@ from moot.sim.economy.casting import STAKES, Cast, Party, check_conducts, take_s
 from moot.sim.economy.config import IN_PROCESS, Program
 from moot.sim.economy.gas import GasTable, Kind, measure
 from moot.sim.economy.gas_tables import find_shipped, read_table
-from moot.sim.economy.hearing import Hearing, Recorder, hear
+from moot.sim.economy.played_case import PlayedCase, Recorder, play_case
 from moot.sim.economy.receipts import read_receipts
 from moot.sim.economy.shelf import Shelf
 from moot.sim.economy.strategies.base import HONEST
@@ -48,7 +48,7 @@ Progress = Callable[[str, int, int], None]
 
 
 _DECIDING = (
-    *("cases.py", "casting.py", "courtroom.py", "gas.py", "gas_tables.json", "hearing.py"),
+    *("cases.py", "casting.py", "case_runner.py", "gas.py", "gas_tables.json", "played_case.py"),
     *("receipts.py", "streams.py"),
 )
 """The files of this package on which it depends what a case comes to."""
@@ -62,8 +62,8 @@ _RARE = ("data", "precision", "inference")
 
 
 @dataclass
-class Courtroom:
-    """The courtroom for the jobs of one program.
+class CaseRunner:
+    """The runner of the cases of one program.
 
     Attributes:
         program: what every case is about.
@@ -138,8 +138,8 @@ class Courtroom:
         calls: list[tuple[Kind, int]] = []
         for done, lineup in enumerate(lineups):
             self.progress("games that measure gas", done, len(lineups))
-            hearing = self._play(lineup, 0)
-            calls += zip(hearing.recorder.kinds, hearing.read_gas(), strict=True)
+            played = self._play(lineup, 0)
+            calls += zip(played.recorder.kinds, played.read_gas(), strict=True)
         return measure(calls)
 
     def describe_game(self) -> dict[str, Any]:
@@ -165,31 +165,31 @@ class Courtroom:
         return " ".join(root.hex() for root in roots)
 
     def model(self, lineup: Lineup, number: int) -> Case:
-        """Hear a case on the model of the referee, with the gas of the table."""
+        """Play a case on the model of the referee, with the gas of the table."""
         table = self.gas
         accounts = [f"0x{index + 1:040x}" for index in range(count_accounts(lineup))]
         referee = ModelReferee(dict.fromkeys(accounts, 10**24), arithmetic=self.arithmetic)
-        hearing = self.hear(Witness(referee, ""), accounts, lineup, number)
-        return hearing.judge([table.estimate(kind) for kind in hearing.recorder.kinds])
+        played = self.run_case(Witness(referee, ""), accounts, lineup, number)
+        return played.judge([table.estimate(kind) for kind in played.recorder.kinds])
 
     def play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> Case:
-        """Hear a case on a chain, with its receipts.
+        """Play a case on a chain, with its receipts.
 
         Raises:
             UsageError: the chain has too few accounts.
             ChainError: the chain fails.
             BrokenInvariantError: the referee has done what it must never do.
         """
-        hearing = self._play(lineup, number, stakes)
-        case = hearing.judge(hearing.read_gas())
-        return replace(case, receipts=read_receipts(hearing, case))
+        played = self._play(lineup, number, stakes)
+        case = played.judge(played.read_gas())
+        return replace(case, receipts=read_receipts(played, case))
 
     def check(self, conducts: Iterable[str]) -> None:
         """Raise UsageError if one of these conducts is impossible with the program."""
         check_conducts(conducts, self.task)
 
     def forget(self, number: int) -> None:
-        """Take away what was run in a case that nobody hears again."""
+        """Take away what was run in a case that nobody plays again."""
         self._cast.forget(number)
 
     def leave_chain(self) -> None:
@@ -197,7 +197,7 @@ class Courtroom:
         for name in ("_referee", "_witness"):
             self.__dict__.pop(name, None)
 
-    def _play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> Hearing:
+    def _play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> PlayedCase:
         accounts = self._referee.accounts
         needed = count_accounts(lineup)
         if len(accounts) < needed:
@@ -205,7 +205,7 @@ class Courtroom:
                 f"the chain has {len(accounts)} accounts, and a job of {name_lineup(lineup)} needs "
                 f"{needed} with its client and a verifier; lower `seats`, or use another chain"
             )
-        return self.hear(self._witness, accounts, lineup, number, stakes)
+        return self.run_case(self._witness, accounts, lineup, number, stakes)
 
     @cached_property
     def _referee(self) -> "ChainReferee":
@@ -221,14 +221,14 @@ class Courtroom:
     def _cast(self) -> Cast:
         return Cast(self.task, self.program.backend)
 
-    def hear(
+    def run_case(
         self,
         witness: Witness,
         accounts: Sequence[Address],
         lineup: Lineup,
         number: int,
         stakes: Stakes = STAKES,
-    ) -> Hearing:
+    ) -> PlayedCase:
         """Play a case to its end.
 
         Accounts are given away in the order of their addresses, on which it depends who of two
@@ -263,7 +263,7 @@ class Courtroom:
             seed=number,
         )
         answer = hash_top(self._cast.run(Behaviour(), number).history.top)
-        return hear(game, parties, recorder, answer, witness.label)
+        return play_case(game, parties, recorder, answer, witness.label)
 
     def _seat(self, lineup: Lineup, number: int, free: Iterator[Address]) -> list[Party]:
         """Return who takes part in a case."""

@@ -11,7 +11,7 @@ from moot.sim.economy.casting import STAKES, check_conducts, draw_behaviours, ta
 from moot.sim.economy.receipts import REFUNDED, SLASHED, WON, read_receipts
 from moot.sim.economy.streams import open_conduct_stream
 from moot.sim.strategies import STRATEGIES, TRICKS
-from tests.courtroom_helpers import Heard, hear
+from tests.case_helpers import CheckedCase, run_case
 from tests.quick import every
 from tests.sim_helpers import make_task
 
@@ -25,17 +25,17 @@ PLAIN = [name for name in CHEATS if name in POSSIBLE]
 def test_one_honest_party_is_enough(conduct: str) -> None:
     """Whoever is honest is right and wins against every conduct, and the client is answered."""
     for lineup in ((conduct, "honest"), ("honest", conduct)):
-        heard = hear(*lineup)
-        assert heard.case.outcome == "right"
-        honest = heard.list_accounts("honest")
+        checked = run_case(*lineup)
+        assert checked.case.outcome == "right"
+        honest = checked.list_accounts("honest")
         assert all(row.is_right and row.fate == WON and row.profit_wei > 0 for row in honest)
 
 
 def test_without_an_honest_party_a_wrong_answer_is_seen() -> None:
     """A case among cheats alone may be settled on a lie, and is then counted as wrong."""
-    heard = hear("lazy", "wrong-start")
-    winners = [row for row in heard.receipts.accounts if row.fate == WON]
-    assert heard.case.outcome == "wrong"
+    checked = run_case("lazy", "wrong-start")
+    winners = [row for row in checked.receipts.accounts if row.fate == WON]
+    assert checked.case.outcome == "wrong"
     assert winners
     assert not any(row.is_right for row in winners)
 
@@ -44,71 +44,73 @@ def test_without_an_honest_party_a_wrong_answer_is_seen() -> None:
 def test_claims_that_differ_leave_one(conduct: str) -> None:
     """Each match defeats one account, and those who are left share one claim."""
     for lineup in ((conduct, "honest"), (conduct, "lazy", "honest"), (conduct, conduct)):
-        heard = hear(*lineup)
-        store, job_id = heard.witness.store, heard.hearing.recorder.job_id
+        checked = run_case(*lineup)
+        store, job_id = checked.witness.store, checked.played.recorder.job_id
         claims = sum(job == job_id for job, _ in store.claims)
-        slashed = [row for row in heard.receipts.accounts if row.fate == SLASHED]
-        matches = len(heard.hearing.game.ended)
+        slashed = [row for row in checked.receipts.accounts if row.fate == SLASHED]
+        matches = len(checked.played.game.ended)
         assert len(slashed) == matches >= claims - 1
-        assert heard.case.is_disputed == bool(matches) == (claims > 1)
+        assert checked.case.is_disputed == bool(matches) == (claims > 1)
 
 
 @pytest.fixture(scope="module")
-def heard() -> Heard:
+def checked() -> CheckedCase:
     """A dispute."""
-    return hear("lazy", "honest")
+    return run_case("lazy", "honest")
 
 
-def test_what_nobody_has_was_burned(heard: Heard) -> None:
+def test_what_nobody_has_was_burned(checked: CheckedCase) -> None:
     """What all accounts have lost together is what the rules have burned."""
-    lost_wei = -sum(row.profit_wei for row in heard.receipts.accounts)
-    assert lost_wei == heard.hearing.burned_wei > 0
+    lost_wei = -sum(row.profit_wei for row in checked.receipts.accounts)
+    assert lost_wei == checked.played.burned_wei > 0
 
 
 @pytest.mark.parametrize("whose", ["lazy-1.1", "honest-1.1", "client", "verifier", "referee"])
 @pytest.mark.parametrize("error_wei", [1, -(10**18)])
-def test_a_wei_too_many_or_too_few_is_an_error(heard: Heard, whose: str, error_wei: int) -> None:
+def test_a_wei_too_many_or_too_few_is_an_error(
+    checked: CheckedCase, whose: str, error_wei: int
+) -> None:
     """Money that comes from nowhere, or is lost, is named in one line, whoever has it."""
-    hearing = heard.hearing
-    addresses = {p.name: p.address for party in hearing.parties for p in party.players}
-    game = hearing.game
+    played = checked.played
+    addresses = {p.name: p.address for party in played.parties for p in party.players}
+    game = played.game
     addresses |= {"client": game.client, "verifier": game.verifier}
-    addresses["referee"] = heard.witness.address
-    moved = {addresses[whose]: hearing.changes_wei[addresses[whose]] + error_wei}
-    wrong = replace(hearing, changes_wei={**hearing.changes_wei, **moved})
+    addresses["referee"] = checked.witness.address
+    moved = {addresses[whose]: played.changes_wei[addresses[whose]] + error_wei}
+    wrong = replace(played, changes_wei={**played.changes_wei, **moved})
     with pytest.raises(ChainError, match=f"do not add up by {abs(error_wei)} wei") as refusal:
-        read_receipts(wrong, heard.case)
+        read_receipts(wrong, checked.case)
     assert "case 0 of lazy+honest" in refusal.value.message
     assert "\n" not in refusal.value.message
 
 
-def test_money_that_changes_hands_is_an_error(heard: Heard) -> None:
+def test_money_that_changes_hands_is_an_error(checked: CheckedCase) -> None:
     """A sum that is right in all is none if one has what is another's."""
-    hearing = heard.hearing
-    (liar,), (honest,) = (party.players for party in hearing.parties)
-    changes = dict(hearing.changes_wei)
+    played = checked.played
+    (liar,), (honest,) = (party.players for party in played.parties)
+    changes = dict(played.changes_wei)
     changes[liar.address] += 5
     changes[honest.address] -= 5
     with pytest.raises(ChainError, match="do not add up by 10 wei"):
-        read_receipts(replace(hearing, changes_wei=changes), heard.case)
+        read_receipts(replace(played, changes_wei=changes), checked.case)
 
 
-def test_a_judgement_that_burns_less_is_an_error(heard: Heard) -> None:
+def test_a_judgement_that_burns_less_is_an_error(checked: CheckedCase) -> None:
     """What the rules have burned is checked, too."""
     with pytest.raises(ChainError, match="do not add up"):
-        read_receipts(heard.hearing, replace(heard.case, defeated=0))
+        read_receipts(checked.played, replace(checked.case, defeated=0))
 
 
 def test_who_has_lost_nothing_is_refunded() -> None:
     """An account that never joined, or is owed its bond, has neither won nor lost it."""
-    rows = {row.account: row.fate for row in hear("honest", "copy").receipts.accounts}
+    rows = {row.account: row.fate for row in run_case("honest", "copy").receipts.accounts}
     assert rows["honest-1.1"] == WON
     assert set(rows.values()) <= {WON, REFUNDED, None}
 
 
 def test_what_is_heard_twice_is_the_same() -> None:
-    """A case depends on its lineup and its number, and on nothing that was heard before."""
-    once, again, other = (hear("wrong-output", "lazy", number=k) for k in (1, 1, 2))
+    """A case depends on its lineup and its number, and on nothing that was played before."""
+    once, again, other = (run_case("wrong-output", "lazy", number=k) for k in (1, 1, 2))
     assert once.case == again.case
     assert once.receipts == again.receipts
     behaviours = [
@@ -119,9 +121,9 @@ def test_what_is_heard_twice_is_the_same() -> None:
 
 def test_a_conduct_draws_the_same_whoever_else_is_there() -> None:
     """A conduct's stream depends on its name, its place among its like, and the case alone."""
-    alone = hear("wrong-output", "honest").list_accounts("wrong-output")
-    beside = hear("honest", "lazy", "wrong-output").list_accounts("wrong-output")
-    twice = hear("wrong-output", "wrong-output").list_accounts("wrong-output")
+    alone = run_case("wrong-output", "honest").list_accounts("wrong-output")
+    beside = run_case("honest", "lazy", "wrong-output").list_accounts("wrong-output")
+    twice = run_case("wrong-output", "wrong-output").list_accounts("wrong-output")
     assert alone[0].behaviour == beside[0].behaviour == twice[0].behaviour
     assert twice[1].behaviour != twice[0].behaviour
     streams = [("lazy", 0, 0), ("lazy", 0, 1), ("lazy", 1, 0), ("silent", 0, 0)]
@@ -165,6 +167,8 @@ def test_jobs_have_data_of_their_own() -> None:
 
 def test_stakes_are_those_of_the_job() -> None:
     """Who loses has lost the bond that was locked, and who wins shares the reward."""
-    profits = {row.account: row.profit_wei for row in hear("honest", "honest").receipts.accounts}
+    profits = {
+        row.account: row.profit_wei for row in run_case("honest", "honest").receipts.accounts
+    }
     assert profits["honest-1.1"] == profits["honest-2.1"] == STAKES.reward_wei // 2
     assert profits["client"] == -STAKES.reward_wei
