@@ -7,12 +7,12 @@ from functools import cached_property
 from moot.contracts.model.types import Address
 from moot.offchain.disputes.referee.port import Referee
 from moot.offchain.providers.task import Task
+from moot.sim.checked_referee import CheckedReferee
 from moot.sim.economy.case_runner import CaseRunner, count_accounts
 from moot.sim.economy.cases import AccountReceipt, Case, Lineup, Receipts
 from moot.sim.economy.config import Program
 from moot.sim.economy.played_case import PlayedCase
 from moot.sim.economy.receipts import read_receipts
-from moot.sim.witness import Witness
 from tests.sim_helpers import make_task, open_referee
 
 
@@ -32,7 +32,7 @@ RUNNER = TinyRunner(Program())
 class CheckedCase:
     """A case that was played, judged, and checked to the wei."""
 
-    witness: Witness
+    referee: CheckedReferee
     played: PlayedCase
     case: Case
     receipts: Receipts
@@ -51,7 +51,7 @@ def list_addresses(lineup: Lineup) -> list[Address]:
 def run_case(*lineup: str, number: int = 0, referee: Referee | None = None) -> CheckedCase:
     """Play a case of a lineup on a new model, or on another referee."""
     addresses = list_addresses(lineup)
-    witness = Witness(referee or open_referee(addresses), "")
-    played = RUNNER.run_case(witness, addresses, lineup, number)
+    checked = CheckedReferee(referee or open_referee(addresses), "")
+    played = RUNNER.run_case(checked, addresses, lineup, number)
     case = played.judge(played.read_gas())
-    return CheckedCase(witness, played, case, read_receipts(played, case))
+    return CheckedCase(checked, played, case, read_receipts(played, case))

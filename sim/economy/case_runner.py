@@ -28,6 +28,7 @@ from moot.offchain.providers.agreement import make_task
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.task import Task
+from moot.sim.checked_referee import CheckedReferee
 from moot.sim.economy.cases import Case, Lineup, name_lineup
 from moot.sim.economy.casting import STAKES, Cast, Party, check_conducts, take_stretch
 from moot.sim.economy.config import IN_PROCESS, Program
@@ -38,7 +39,6 @@ from moot.sim.economy.receipts import read_receipts
 from moot.sim.economy.shelf import Shelf
 from moot.sim.economy.strategies.base import HONEST
 from moot.sim.strategies import STRATEGIES, find_conduct
-from moot.sim.witness import Witness
 
 if TYPE_CHECKING:
     from moot.offchain.disputes.referee.on_chain import ChainReferee
@@ -169,7 +169,7 @@ class CaseRunner:
         table = self.gas
         accounts = [f"0x{index + 1:040x}" for index in range(count_accounts(lineup))]
         referee = ModelReferee(dict.fromkeys(accounts, 10**24), arithmetic=self.arithmetic)
-        played = self.run_case(Witness(referee, ""), accounts, lineup, number)
+        played = self.run_case(CheckedReferee(referee, ""), accounts, lineup, number)
         return played.judge([table.estimate(kind) for kind in played.recorder.kinds])
 
     def play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> Case:
@@ -194,7 +194,7 @@ class CaseRunner:
 
     def leave_chain(self) -> None:
         """Play the next case on a new contract, of a new chain if it is one of this process."""
-        for name in ("_referee", "_witness"):
+        for name in ("_referee", "_checked"):
             self.__dict__.pop(name, None)
 
     def _play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> PlayedCase:
@@ -205,7 +205,7 @@ class CaseRunner:
                 f"the chain has {len(accounts)} accounts, and a job of {name_lineup(lineup)} needs "
                 f"{needed} with its client and a verifier; lower `seats`, or use another chain"
             )
-        return self.run_case(self._witness, accounts, lineup, number, stakes)
+        return self.run_case(self._checked, accounts, lineup, number, stakes)
 
     @cached_property
     def _referee(self) -> "ChainReferee":
@@ -214,8 +214,8 @@ class CaseRunner:
         return deploy(self.chain, self.arithmetic)
 
     @cached_property
-    def _witness(self) -> Witness:
-        return Witness(self._referee, "")
+    def _checked(self) -> CheckedReferee:
+        return CheckedReferee(self._referee, "")
 
     @cached_property
     def _cast(self) -> Cast:
@@ -223,7 +223,7 @@ class CaseRunner:
 
     def run_case(
         self,
-        witness: Witness,
+        checked: CheckedReferee,
         accounts: Sequence[Address],
         lineup: Lineup,
         number: int,
@@ -235,7 +235,7 @@ class CaseRunner:
         moves first: a case ends the same whatever the addresses are.
 
         Args:
-            witness: the referee, on which all jobs before have come to their ends.
+            checked: the referee, on which all jobs before have come to their ends.
             accounts: enough for the lineup; see `count_accounts`.
             lineup: the conducts of all who take part.
             number: which of the lineup's cases it is.
@@ -244,26 +244,26 @@ class CaseRunner:
         Raises:
             BrokenInvariantError: the referee has done what it must never do.
         """
-        witness.label = f"case {number} of {name_lineup(lineup)}"
-        recorder = Recorder(witness, len(witness.store.jobs))
+        checked.label = f"case {number} of {name_lineup(lineup)}"
+        recorder = Recorder(checked, len(checked.store.jobs))
         client, verifier, *others = sorted(accounts, key=lambda address: int(address, 16))
         parties = self._seat(lineup, number, iter(others))
         shills = [party.players[0].address for party in parties if party.is_client]
         honest = [p.address for party in parties if party.is_honest for p in party.players]
-        witness.watcher.honest[recorder.job_id] = frozenset(honest)
+        checked.watcher.honest[recorder.job_id] = frozenset(honest)
         game = Game(
             referee=recorder,
             task=take_stretch(self.task, number),
             client=(shills or [client])[0],
-            players=[p for party in parties if party.scheme is None for p in party.players],
+            players=[p for party in parties if party.trick is None for p in party.players],
             stakes=stakes,
             verifier=verifier,
             ruler=rule_for,
-            watchers=[party.scheme for party in parties if party.scheme is not None],
+            watchers=[party.trick for party in parties if party.trick is not None],
             seed=number,
         )
         answer = hash_top(self._cast.run(Behaviour(), number).history.top)
-        return play_case(game, parties, recorder, answer, witness.label)
+        return play_case(game, parties, recorder, answer, checked.label)
 
     def _seat(self, lineup: Lineup, number: int, free: Iterator[Address]) -> list[Party]:
         """Return who takes part in a case."""

@@ -12,18 +12,18 @@ from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.port import Answer, Call, Outcome
 from moot.offchain.disputes.referee.stages import get_stage
 from moot.offchain.errors import Reverted
+from moot.sim.checked_referee import CheckedReferee
 from moot.sim.economy.cases import Case, Move, Seat
 from moot.sim.economy.casting import Party
 from moot.sim.economy.gas import Effect, Kind, classify, find_effect
 from moot.sim.relay import Relay
-from moot.sim.witness import Witness
 
 
 class Recorder(Relay):
     """A relay that writes down every call, and how a job stands when it is closed.
 
     Args:
-        witness: the referee.
+        checked: the referee.
         job_id: the job that will be played next.
 
     Attributes:
@@ -32,9 +32,9 @@ class Recorder(Relay):
         closed: what the referee remembered when the job was closed, and nobody paid yet.
     """
 
-    def __init__(self, witness: Witness, job_id: int) -> None:
-        super().__init__(witness)
-        self._witness = witness
+    def __init__(self, checked: CheckedReferee, job_id: int) -> None:
+        super().__init__(checked)
+        self._checked = checked
         self.job_id = job_id
         self.made: list[tuple[int, Call, Answer]] = []
         self.kinds: list[Kind] = []
@@ -43,14 +43,14 @@ class Recorder(Relay):
     @property
     def burned_wei(self) -> int:
         """What the rules have burned in all jobs so far."""
-        return self._witness.store.burned_wei
+        return self._checked.store.burned_wei
 
     def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
         """Make calls, and write them down."""
         effects: list[Effect] = []
-        self._witness.on_step = lambda step: effects.append(find_effect(step))
+        self._checked.on_step = lambda step: effects.append(find_effect(step))
         answers = self.referee.transact_all(calls)
-        block, store = self.referee.block_number(), self._witness.store
+        block, store = self.referee.block_number(), self._checked.store
         accepted = iter(effects)
         for call, answer in zip(calls, answers, strict=True):
             self.made.append((block, call, answer))
@@ -149,7 +149,7 @@ class PlayedCase:
             is_right=members[0].standing not in shown and members[0].key == self.answer,
             work=party.work,
             gas=sum(spent[player.address] for player in party.players),
-            held_blocks=party.scheme.held_blocks if party.scheme else 0,
+            held_blocks=party.trick.held_blocks if party.trick else 0,
         )
 
 

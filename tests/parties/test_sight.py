@@ -31,7 +31,7 @@ from moot.offchain.parties.live import connected_desk
 from moot.offchain.parties.settings import Settings
 from moot.offchain.parties.sight import Sight
 from moot.offchain.parties.turns import Seat, see
-from moot.sim.paper import Size, make_task
+from moot.sim.synthetic_jobs import Size, make_task
 
 TERMS = make_terms(make_task(Size()), Stakes(commit_blocks=4, reveal_blocks=4))
 LOOK = 4

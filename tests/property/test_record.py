@@ -18,7 +18,7 @@ from tests.referee.games_table import play_job
 JOBS = {ORDERED: 120, EXACT: 30}
 
 
-class Witness:
+class ReducedReferee:
     """A referee's model whose calls are reduced to frames, each compared with the model."""
 
     def __init__(self, arithmetic: Arithmetic) -> None:
@@ -56,9 +56,9 @@ def test_the_state_is_the_models_in_drawn_jobs(arithmetic: Arithmetic) -> None:
     names: set[str] = set()
     scalars = 0
     for number in range(JOBS[arithmetic]):
-        witness = Witness(arithmetic)
-        play_job(number, witness.store, witness.send)
-        names |= witness.names
-        scalars += witness.scalars
+        reduced = ReducedReferee(arithmetic)
+        play_job(number, reduced.store, reduced.send)
+        names |= reduced.names
+        scalars += reduced.scalars
     assert scalars > JOBS[arithmetic] / 10
     assert names >= {"join", "timeout", "leaf", "prove_sink", "enter_state", "pick_segment"}

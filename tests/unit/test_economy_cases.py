@@ -45,7 +45,7 @@ def test_claims_that_differ_leave_one(conduct: str) -> None:
     """Each match defeats one account, and those who are left share one claim."""
     for lineup in ((conduct, "honest"), (conduct, "lazy", "honest"), (conduct, conduct)):
         checked = run_case(*lineup)
-        store, job_id = checked.witness.store, checked.played.recorder.job_id
+        store, job_id = checked.referee.store, checked.played.recorder.job_id
         claims = sum(job == job_id for job, _ in store.claims)
         slashed = [row for row in checked.receipts.accounts if row.fate == SLASHED]
         matches = len(checked.played.game.ended)
@@ -75,7 +75,7 @@ def test_a_wei_too_many_or_too_few_is_an_error(
     addresses = {p.name: p.address for party in played.parties for p in party.players}
     game = played.game
     addresses |= {"client": game.client, "verifier": game.verifier}
-    addresses["referee"] = checked.witness.address
+    addresses["referee"] = checked.referee.address
     moved = {addresses[whose]: played.changes_wei[addresses[whose]] + error_wei}
     wrong = replace(played, changes_wei={**played.changes_wei, **moved})
     with pytest.raises(ChainError, match=f"do not add up by {abs(error_wei)} wei") as refusal:

@@ -76,7 +76,7 @@ def test_shares_go_by_accounts() -> None:
         assert get_profit(checked, "split") == 3 * share_wei
 
 
-@pytest.mark.parametrize("trick", every(4, [name for name, it in TRICKS.items() if it.scheme]))
+@pytest.mark.parametrize("trick", every(4, [name for name, it in TRICKS.items() if it.trick]))
 def test_tricks_are_really_tried(trick: str) -> None:
     """Schemes make calls of their own, and are refused what they should be, and nothing else."""
     made, refused = set[str](), set[str]()

@@ -1,4 +1,4 @@
-"""The witness notices whatever a referee does against the rules, in any simulation."""
+"""The checked referee notices whatever a referee does against the rules, in any simulation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,10 +15,10 @@ from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.port import Answer, Call, ModelReferee, Outcome
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import Reverted
+from moot.sim.checked_referee import CheckedReferee
 from moot.sim.economy.receipts import WON, read_cost
 from moot.sim.strategies import STRATEGIES, Conduct
 from moot.sim.swarm import Swarm, draw_lies
-from moot.sim.witness import Witness
 from tests.case_helpers import list_addresses, run_case
 from tests.sim_helpers import make_task, open_referee, transact_each
 
@@ -68,10 +68,10 @@ def test_a_call_that_should_be_refused_is_seen() -> None:
     """A referee that accepts what the model refuses is named, with the model's reason."""
     address = Address("0x" + "00" * 19 + "01")
     referee = ModelReferee({address: 0})
-    witness = Witness(referee, "a test")
+    checked = CheckedReferee(referee, "a test")
     referee.transact = lambda *_, **__: Outcome((), None)  # type: ignore[method-assign] # accepts all
     with pytest.raises(BrokenInvariantError, match=r"a test: collect .*no such job"):
-        witness.transact("collect", 0, sender=address)
+        checked.transact("collect", 0, sender=address)
 
 
 def test_a_broken_invariant_is_named_with_its_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,11 +101,11 @@ def test_a_swarm_is_witnessed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_call_of_a_case_is_witnessed() -> None:
     """As many steps are checked as calls are accepted, and who is honest is known in each job."""
     referee = open_referee(list_addresses(LINEUP))
-    witness = run_case(*LINEUP, number=NUMBER, referee=referee).witness
-    assert witness.logs[0] == list(referee.events(0))
-    assert len(witness.watcher.honest[0]) == 1
+    checked = run_case(*LINEUP, number=NUMBER, referee=referee).referee
+    assert checked.logs[0] == list(referee.events(0))
+    assert len(checked.watcher.honest[0]) == 1
     names = ("jobs", "members", "claims", "matches", "balance_wei", "burned_wei")
-    assert all(getattr(witness.store, name) == getattr(referee.store, name) for name in names)
+    assert all(getattr(checked.store, name) == getattr(referee.store, name) for name in names)
 
 
 def test_what_refused_calls_cost_is_read() -> None:
@@ -113,18 +113,18 @@ def test_what_refused_calls_cost_is_read() -> None:
     chain = Chain(tester.Tester(3), None)
     contract = deploy_referee(chain, chain.accounts[0])
     client, first, second = chain.accounts
-    witness = Witness(ChainReferee(chain, contract, 0), "a test")
+    checked = CheckedReferee(ChainReferee(chain, contract, 0), "a test")
     opening = Call("open_job", client, (make_terms(make_task()),), 10**17)
     early = [Call("settle", account, (0, ZERO)) for account in (first, second)]
-    before_wei = {account: witness.balance(account) for account in (first, second)}
-    opened, *refused = witness.transact_all([opening, *early])
+    before_wei = {account: checked.balance(account) for account in (first, second)}
+    opened, *refused = checked.transact_all([opening, *early])
     assert isinstance(opened, Outcome)
     with pytest.raises(Reverted):
-        witness.transact("settle", 0, ZERO, sender=client)
+        checked.transact("settle", 0, ZERO, sender=client)
     for account, answer in zip((first, second), refused, strict=True):
         gas, fee_wei = read_cost(answer)
         assert gas > 21_000
-        assert fee_wei == before_wei[account] - witness.balance(account)
+        assert fee_wei == before_wei[account] - checked.balance(account)
 
 
 def test_those_who_act_together_are_refused_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""A witness: makes every accepted call on the model as well, and checks all invariants after it.
+"""A checked referee: the model makes every accepted call too, and all invariants are checked.
 
-The model is the specification. So whatever plays on a witnessed referee, on the contract or on
+The model is the specification. So whatever plays on a checked referee, on the contract or on
 another model, is known to announce what it should, and never to break a rule unnoticed.
 """
 
@@ -17,7 +17,7 @@ from moot.offchain.disputes.referee.port import Answer, Call, Outcome, Referee, 
 from moot.sim.relay import Relay
 
 
-class Witness(Relay):
+class CheckedReferee(Relay):
     """A fresh referee whose every call is checked.
 
     Args:

@@ -1,4 +1,4 @@
-"""A scheme: a party of one provider's accounts, which sees what others call and acts at any time.
+"""A trick: a party of one provider's accounts, which sees what others call and acts at any time.
 
 It knows what the chain shows, what it has itself run, and the calls of others that wait for a
 block. Whatever it does is a call of the referee, with its own money, and may be refused.
@@ -15,7 +15,7 @@ from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.port import Call
 
 
-class Scheme(Party):
+class Trick(Party):
     """Plays some accounts like honest ones do, each with its own run; tricks override what differs.
 
     The first of its members is the account by which the provider is known.
@@ -54,7 +54,7 @@ class Scheme(Party):
                 return
 
     def list_sides(self, pair: Pair) -> Iterator[tuple[int, Player]]:
-        """Yield the sides of a match that the scheme's accounts play, each with its account."""
+        """Yield the sides of a match that the trick's accounts play, each with its account."""
         for side, address in enumerate((pair.first, pair.second)):
             yield from ((side, member) for member in self.members if member.address == address)
 

@@ -26,7 +26,7 @@ from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, R
 from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.task import Task
-from moot.sim.trees import EvenTensor, EvenTree, read_operands
+from moot.sim.run_length import RunLengthTensor, RunLengthTree, read_operands
 
 F32 = DType.FLOAT32
 X_BITS, W_BITS = 0x3F8CCCCD, 0xBE99999A
@@ -75,7 +75,7 @@ MIDDLE = Lie(step=0xAAAAA, operator=0xAAA, element=0xAAAAA, term=0xAAA)
 
 
 @dataclass(frozen=True)
-class PaperTask(Task):
+class SyntheticTask(Task):
     """The job of a size; `make_task` makes it."""
 
     size: Size
@@ -84,19 +84,19 @@ class PaperTask(Task):
     def start_root(self) -> Digest:
         """The root of the start state, whose y is 0."""
         size = self.size
-        return self.hash_state(EvenTensor(F32, (size.rows, size.columns), {0: 0}))
+        return self.hash_state(RunLengthTensor(F32, (size.rows, size.columns), {0: 0}))
 
-    def hash_state(self, product: EvenTensor) -> Digest:
+    def hash_state(self, product: RunLengthTensor) -> Digest:
         """Return the root of a state, given its y."""
         return compute_state_root([tensor.root for tensor in (*self.factors, product)])
 
     @cached_property
-    def factors(self) -> tuple[EvenTensor, EvenTensor]:
+    def factors(self) -> tuple[RunLengthTensor, RunLengthTensor]:
         """The matrices x and w."""
         size = self.size
         return (
-            EvenTensor(F32, (size.rows, size.terms), {0: X_BITS}),
-            EvenTensor(F32, (size.terms, size.columns), {0: W_BITS}),
+            RunLengthTensor(F32, (size.rows, size.terms), {0: X_BITS}),
+            RunLengthTensor(F32, (size.terms, size.columns), {0: W_BITS}),
         )
 
     @cached_property
@@ -118,9 +118,9 @@ class PaperTask(Task):
         return self.program.arithmetic.find_fold(Function.FMA, F32)
 
 
-def make_task(size: Size, arithmetic: Arithmetic = ORDERED) -> PaperTask:
+def make_task(size: Size, arithmetic: Arithmetic = ORDERED) -> SyntheticTask:
     """Return the job of a size, in an arithmetic."""
-    return PaperTask(
+    return SyntheticTask(
         program=replace(_make_program(size), arithmetic=arithmetic),
         initial_state=(),
         batch=lambda _: (),
@@ -163,7 +163,7 @@ class _Silent(Behaviour):
     plays = False
 
 
-class PaperRun:
+class SyntheticRun:
     """One provider's run of a synthetic job, honest or not: whatever a dispute may ask of it.
 
     Args:
@@ -171,7 +171,7 @@ class PaperRun:
         lie: where it departs from the truth, if it does.
     """
 
-    def __init__(self, task: PaperTask, lie: Lie | None = None) -> None:
+    def __init__(self, task: SyntheticTask, lie: Lie | None = None) -> None:
         # Nothing is run or kept: a dispute asks for no more than the methods below.
         self.task = self._paper = task
         self.behaviour = _Silent() if lie and lie.is_silent else Behaviour()
@@ -179,23 +179,23 @@ class PaperRun:
         self._trace = lru_cache(maxsize=8)(self._build_trace)
 
     @cached_property
-    def _products(self) -> tuple[EvenTensor, EvenTensor]:
+    def _products(self) -> tuple[RunLengthTensor, RunLengthTensor]:
         """The true y, and this provider's once it lies."""
         size, lie, last = self._paper.size, self._lie, self._paper.product
         shape = (size.rows, size.columns)
         altered = {0: last, lie.element: last ^ lie.mask}
-        return EvenTensor(F32, shape, {0: last}), EvenTensor(F32, shape, altered)
+        return RunLengthTensor(F32, shape, {0: last}), RunLengthTensor(F32, shape, altered)
 
-    def _get_output(self, step: int, operator: int) -> EvenTensor:
+    def _get_output(self, step: int, operator: int) -> RunLengthTensor:
         """Return y as an operator of a step makes it, or, after the last, as the state has it."""
         return self._products[(step, operator) >= (self._lie.step, self._lie.operator)]
 
-    def _get_state(self, step: int) -> EvenTensor:
+    def _get_state(self, step: int) -> RunLengthTensor:
         """Return y in the state before a step."""
         if step > 0:
             return self._get_output(step - 1, self._paper.size.operators)
         size = self._paper.size
-        return EvenTensor(F32, (size.rows, size.columns), {0: 0})
+        return RunLengthTensor(F32, (size.rows, size.columns), {0: 0})
 
     @cached_property
     def history(self) -> Tree:
@@ -207,7 +207,7 @@ class PaperRun:
             for place in {0, changed}
             if place < task.size.checkpoints
         }
-        return EvenTree(Tag.HISTORY_NODE, task.size.checkpoints, roots)
+        return RunLengthTree(Tag.HISTORY_NODE, task.size.checkpoints, roots)
 
     def interval(self, first: int) -> Tree:
         """Return the tree over the states after the steps of the interval from `first` on."""
@@ -219,7 +219,7 @@ class PaperRun:
             for place in places
             if place < count
         }
-        return EvenTree(Tag.INTERVAL_NODE, count, roots)
+        return RunLengthTree(Tag.INTERVAL_NODE, count, roots)
 
     def trace(self, step: int) -> Tree:
         """Return the tree over the outputs of all operators of a step, and the state after it."""
@@ -235,14 +235,14 @@ class PaperRun:
         leaves = {0: x, 1: w, sinks: x, sinks + 1: w}
         leaves |= {place: self._get_output(step, place).root for place in products}
         leaves[operators] = task.hash_state(self._get_output(step, operators))
-        return EvenTree(Tag.TRACE_NODE, operators + 1, leaves)
+        return RunLengthTree(Tag.TRACE_NODE, operators + 1, leaves)
 
     def state_tree(self, step: int) -> Tree:
         """Return the tree over the tensors of the state before a step."""
         tensors = (*self._paper.factors, self._get_state(step))
         return Tree(Tag.STATE_NODE, [tensor.root for tensor in tensors])
 
-    def tensor(self, step: int, origin: Origin, reference: int) -> EvenTensor:
+    def tensor(self, step: int, origin: Origin, reference: int) -> RunLengthTensor:
         """Return an operator's output, or a slot of the state, with its tree."""
         factors = dict(enumerate(self._paper.factors))
         if origin is Origin.STATE:
@@ -282,7 +282,7 @@ def seat(
     """
     task = make_task(size, referee.arithmetic)
     client, honest, *others = accounts
-    players = [Player("honest-1", honest, PaperRun(task))]
+    players = [Player("honest-1", honest, SyntheticRun(task))]
     for number, (account, lie) in enumerate(zip(others, lies, strict=True), 1):
-        players.append(Player(f"liar-{number}", account, PaperRun(task, lie)))
+        players.append(Player(f"liar-{number}", account, SyntheticRun(task, lie)))
     return Game(referee, task, client, players, stakes)

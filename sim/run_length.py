@@ -31,7 +31,7 @@ from moot.offchain.commitments.tree import (
 from moot.offchain.programs.graph import Node, Origin
 
 
-class EvenTree(Tree):
+class RunLengthTree(Tree):
     """A tree whose leaves are runs of equal ones.
 
     Args:
@@ -78,7 +78,7 @@ class EvenTree(Tree):
         return hash_node(self.tag, left, self.node(level - 1, 2 * index + 1))
 
 
-class EvenTensor(TensorTree):
+class RunLengthTensor(TensorTree):
     """A tensor whose elements, in row-major order, are runs of equal ones.
 
     Args:
@@ -97,7 +97,9 @@ class EvenTensor(TensorTree):
         self._starts = sorted(values)
         self._values = [values[start] for start in self._starts]
         count = get_chunk_count(dtype, self._elements)
-        self.tree = EvenTree(Tag.TENSOR_NODE, count, self._make_leaves(count)) if count else None
+        self.tree = (
+            RunLengthTree(Tag.TENSOR_NODE, count, self._make_leaves(count)) if count else None
+        )
 
     def _make_leaves(self, count: int) -> dict[int, Digest]:
         changed = [start * self._width // CHUNK_BYTES for start in self._starts]
@@ -128,14 +130,14 @@ class EvenTensor(TensorTree):
         return b"".join(self.get_bits(e).to_bytes(self._width, "little") for e in elements)
 
 
-class EvenRun(Protocol):
-    """A run whose tensors are even ones."""
+class RunLengthSource(Protocol):
+    """A run whose tensors are runs of equal elements."""
 
-    def tensor(self, step: int, origin: Origin, reference: int) -> EvenTensor:
+    def tensor(self, step: int, origin: Origin, reference: int) -> RunLengthTensor:
         """Return an operator's output, or a slot of the state, with its tree."""
 
 
-def read_operands(run: EvenRun, step: int, node: Node) -> list[Array | None]:
+def read_operands(run: RunLengthSource, step: int, node: Node) -> list[Array | None]:
     """Return the tensors that an operator reads, None for its constants."""
     return [
         None if o.origin is Origin.IMMEDIATE else run.tensor(step, o.origin, o.reference).array
