@@ -82,7 +82,7 @@ class World:
             url: Node(self.chain, self.codec, url, self._twist, self._withholds) for url in urls
         }
         self.seat = Seat(HONEST, self.settings, self.codec, self.nodes, folder, self._tell)
-        self.shop = Shop(self.clock, self.find_work, self.seat.open_other_desk)
+        self.shop = Shop(self.clock, self.find_work, self.seat.open_other_context)
         self.served = Server.served
         self.served.clear()
         self.watchers: list[Any] = []

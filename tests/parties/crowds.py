@@ -31,7 +31,7 @@ from moot.offchain.disputes.referee.gas import MOST_GAS, calculate_gas_limit
 from moot.offchain.disputes.referee.port import Answer, Call, ModelReferee
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import TransactionRefused
-from moot.offchain.parties.live import Deputy, StandIn
+from moot.offchain.parties.context import Deputy, StandIn
 from moot.offchain.parties.resources import Resources, make_stand
 from moot.offchain.parties.settings import Settings
 from moot.sim.synthetic_jobs import FIRST_PRODUCT, Lie, Size, SyntheticRun, make_task
@@ -179,7 +179,7 @@ def play(case: Case, *, missing_wei: int = 0, feared: int = 0) -> Result | str:
 
 @dataclass
 class _Table:
-    """A job with a provider that decides as a keeper does."""
+    """A job with a provider that decides as a daemon does."""
 
     referee: Charged
     view: ChainView

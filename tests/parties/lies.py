@@ -34,7 +34,7 @@ from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import ChainError
-from moot.offchain.parties.sight import Sight
+from moot.offchain.parties.polled_referee import PolledReferee
 from moot.sim.synthetic_jobs import Size, make_task
 
 KEY = b"\x21" * 32
@@ -131,7 +131,7 @@ class World:
             open_chain(wire, [], FeePolicy(), folder=Path(folder)) as chain,
         ):
             bound = bind_referee(chain, self.contract)
-            sight = Sight(chain, bound, ORDERED, self.member)
+            sight = PolledReferee(chain, bound, ORDERED, self.member)
             jobs = [*sight.find_jobs()]
             sight.look()
             sight.follow(0)

@@ -26,10 +26,10 @@ from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import ChainUnavailable
+from moot.offchain.parties.context import connected_context
 from moot.offchain.parties.event_log import EventLog, Getter
-from moot.offchain.parties.live import connected_desk
+from moot.offchain.parties.polled_referee import PolledReferee
 from moot.offchain.parties.settings import Settings
-from moot.offchain.parties.sight import Sight
 from moot.offchain.parties.turns import Seat, see
 from moot.sim.synthetic_jobs import Size, make_task
 
@@ -64,7 +64,7 @@ class Court:
         self.transport, self.way = Counted(node), Local(node)
         self.own: OwnChain = open_chain(self.transport, [], FeePolicy(), folder=folder)
         bound = bind_referee(self.own, self.contract.address)
-        self.sight = Sight(self.own, bound, ORDERED, self.member)
+        self.sight = PolledReferee(self.own, bound, ORDERED, self.member)
 
     def open_job(self) -> int:
         """Open a job."""
@@ -109,7 +109,7 @@ def test_moves_of_matches_ask_for_no_job(
     court.sight.follow(job_id)
     court.sight.look()
     if is_move:
-        monkeypatch.setattr("moot.offchain.parties.sight.MOVES", frozenset({"Committed"}))
+        monkeypatch.setattr("moot.offchain.parties.polled_referee.MOVES", frozenset({"Committed"}))
     court.commit(job_id)
     court.transport.asked.clear()
     court.sight.look()
@@ -257,18 +257,18 @@ def test_events_that_contradict_each_other_end_nobody(court: Court) -> None:
         court.sight.look()
         view = ChainView(court.sight, Tournament(job_id, terms)).look()
         seats[job_id] = Seat(view, Party((), ()))
-    desk: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         referee=court.sight, tell=lambda _, line, **__: told.append(line), settings=Settings()
     )
     pair = (first, court.member, court.client)
     ended = Event("MatchEnded", (*pair, Outcome.FIRST, Ending.CLOCK, 0))
     court.sight._followed[first].append((court.sight.head.number, ended))
-    assert not see(desk, seats[first])
-    assert see(desk, seats[second])
+    assert not see(context, seats[first])
+    assert see(context, seats[second])
     assert len(told) == 1
     assert "cannot be" in told[0]
     court.sight.look()
-    assert see(desk, seats[first])
+    assert see(context, seats[first])
     assert court.sight.events(first) == court.referee.events(first)
 
 
@@ -330,17 +330,17 @@ def test_a_party_begins_with_another_node_where_one_errs(
     """Whoever starts beside a node that makes no sense is at work, by the next, at once."""
     settings = Settings(chain=",".join(nodes), referee=court.contract.address)
     court.transport.change = LIES["a latest block that never rests"]
-    with connected_desk(settings, lambda *_, **__: None, []) as desk:
-        assert desk.referee.block_number() == court.chain.block_number()
+    with connected_context(settings, lambda *_, **__: None, []) as context:
+        assert context.referee.block_number() == court.chain.block_number()
 
 
 def test_logs_that_make_no_sense_contradict_nobody(court: Court, nodes: Sequence[str]) -> None:
     """What is none of the referee's code is no opinion: the node in use is not left for it."""
     settings = Settings(chain=",".join(reversed(nodes)), referee=court.contract.address)
-    with connected_desk(settings, lambda *_, **__: None, []) as desk:
+    with connected_context(settings, lambda *_, **__: None, []) as context:
         job_id = court.open_job()
         court.transport.change = LIES["a log that is none of the contract's"]
-        desk.referee.look()
-        assert desk.chain.node.in_use == "honest"
-        assert desk.referee.is_agreed
-        assert job_id in desk.referee.news
+        context.referee.look()
+        assert context.chain.node.in_use == "honest"
+        assert context.referee.is_agreed
+        assert job_id in context.referee.news

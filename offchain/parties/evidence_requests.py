@@ -1,6 +1,6 @@
-"""The hearing of members: what they hand over about a match that waits for the verifier's ruling.
+"""Requests for evidence: what members hand over about a match that waits for the verifier's ruling.
 
-Places may say anything, at any speed, or nothing. So each hearing has a thread, and an end, after
+Places may say anything, at any speed, or nothing. So each request has a thread, and an end, after
 which the verifier goes on without it.
 """
 
@@ -23,7 +23,7 @@ from moot.offchain.disputes.referee.board import Board, get_place
 from moot.offchain.errors import CostBoundExceeded, StoreError, UsageError, WrongContent
 
 TOGETHER = 4
-"""Hearings that go on at a time; the others wait."""
+"""Requests that go on at a time; the others wait."""
 PATIENCE_S = 10.0
 """Seconds that a place may take until an answer begins, and from one piece to the next."""
 LEAST_S = 1.0
@@ -33,8 +33,8 @@ RETRY_S = 0.5
 
 
 @dataclass
-class Hearing:
-    """The hearing of what members hand over about one match.
+class EvidenceRequest:
+    """The request for what members hand over about one match.
 
     Attributes:
         terms: the job's.
@@ -67,15 +67,15 @@ class Hearing:
 
 
 @dataclass
-class Hearings:
-    """All hearings of a verifier; a context manager that gives up those that go on.
+class EvidenceRequests:
+    """All requests of a verifier; a context manager that gives up those that go on.
 
     Attributes:
         urls: where members serve what they hand over.
     """
 
     urls: Sequence[str]
-    _heard: dict[tuple[Pair, Position], Hearing] = field(default_factory=dict)
+    _begun: dict[tuple[Pair, Position], EvidenceRequest] = field(default_factory=dict)
     _turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(TOGETHER))
     _is_over: threading.Event = field(default_factory=threading.Event)
 
@@ -85,39 +85,39 @@ class Hearings:
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
 
-    def find(self, board: Board) -> Hearing | None:
-        """Return the hearing about a match, if one was begun."""
-        return self._heard.get(board.standing)
+    def find(self, board: Board) -> EvidenceRequest | None:
+        """Return the request about a match, if one was begun."""
+        return self._begun.get(board.standing)
 
-    def begin(self, hearing: Hearing, folder: Path, seconds: float) -> None:
-        """Begin a hearing.
+    def begin(self, request: EvidenceRequest, folder: Path, seconds: float) -> None:
+        """Begin a request.
 
         Args:
-            hearing: what it is about.
+            request: what it is about.
             folder: where to have what is handed over.
             seconds: how long it may take.
         """
-        self._heard[hearing.board.standing] = hearing
+        self._begun[request.board.standing] = request
         until = time.monotonic() + seconds
-        threading.Thread(target=self._hear, args=(hearing, folder, until), daemon=True).start()
+        threading.Thread(target=self._collect, args=(request, folder, until), daemon=True).start()
 
     def forget(self, job_id: int, boards: Sequence[Board]) -> None:
-        """Forget the hearings of a job but those about some matches."""
+        """Forget the requests of a job but those about some matches."""
         kept = {board.standing for board in boards}
-        for key in [it for it in self._heard if it[0].job_id == job_id and it not in kept]:
-            del self._heard[key]
+        for key in [it for it in self._begun if it[0].job_id == job_id and it not in kept]:
+            del self._begun[key]
 
-    def _hear(self, hearing: Hearing, folder: Path, until: float) -> None:
+    def _collect(self, request: EvidenceRequest, folder: Path, until: float) -> None:
         try:
             with self._turns:
-                hear(hearing, folder, self.urls, until, self._is_over)
+                collect_evidence(request, folder, self.urls, until, self._is_over)
         except BaseException as error:
-            hearing.problem = f"the hearing has failed: {error!r}"
+            request.problem = f"the request has failed: {error!r}"
             raise
 
 
-def hear(
-    hearing: Hearing,
+def collect_evidence(
+    request: EvidenceRequest,
     folder: Path,
     urls: Sequence[str],
     until: float,
@@ -129,7 +129,7 @@ def hear(
     has served something else than was agreed is asked no more.
 
     Args:
-        hearing: what is asked for; it takes what is found.
+        request: what is asked for; it takes what is found.
         folder: where to have it.
         urls: the places.
         until: when to stop, as `time.monotonic` has it.
@@ -142,27 +142,27 @@ def hear(
             now = time.monotonic()
             share_s = max((until - now) / (len(left) - place), LEAST_S)
             try:
-                evidence = _ask(hearing, folder, url, share_s, is_over)
+                evidence = _ask(request, folder, url, share_s, is_over)
             except CostBoundExceeded as error:
-                hearing.is_hopeless, hearing.problem = True, str(error)
+                request.is_hopeless, request.problem = True, str(error)
                 return
             except (StoreError, UsageError) as error:
                 problems[url] = str(error)
                 if isinstance(error, WrongContent):
                     left.remove(url)
             else:
-                hearing.url, hearing.seconds = url, time.monotonic() - began
-                hearing.found = evidence
+                request.url, request.seconds = url, time.monotonic() - began
+                request.found = evidence
                 return
         if time.monotonic() >= until:
             break
         is_over.wait(RETRY_S)
-    hearing.seconds = time.monotonic() - began
-    hearing.problem = "; ".join(problems.values())
+    request.seconds = time.monotonic() - began
+    request.problem = "; ".join(problems.values())
 
 
 def _ask(
-    hearing: Hearing, folder: Path, url: str, seconds: float, is_over: threading.Event
+    request: EvidenceRequest, folder: Path, url: str, seconds: float, is_over: threading.Event
 ) -> Evidence:
     """Have evidence from one place: of either side, since both have agreed on what is read.
 
@@ -178,24 +178,24 @@ def _ask(
 
     store = open_copying(url, Disk(folder), min(PATIENCE_S, seconds), is_late)
     errors: list[StoreError] = []
-    for side, claim in enumerate(hearing.claims):
+    for side, claim in enumerate(request.claims):
         try:
-            return fetch_evidence(store, hearing.terms, hearing.place, side, claim)
+            return fetch_evidence(store, request.terms, request.place, side, claim)
         except StoreError as error:
             errors.append(error)
     raise next((it for it in errors if not isinstance(it, WrongContent)), errors[0])
 
 
-def judge_found(hearing: Hearing, folder: Path, backend: str = DEFAULT) -> Outcome:
+def judge_found(request: EvidenceRequest, folder: Path, backend: str = DEFAULT) -> Outcome:
     """Rule on a match from the evidence that was found, by what a backend computes.
 
     Raises:
         StoreError: the evidence is not in the folder any more.
         VerifierError: the operator could not be recomputed.
     """
-    assert hearing.found is not None
-    evidence, board = hearing.found, hearing.board
+    assert request.found is not None
+    evidence, board = request.found, request.board
     operands = load_operands(open_store(str(folder)), evidence)
-    claim, outputs = hearing.claims[evidence.side], board.position.nodes
-    terms, place = hearing.terms, hearing.place
+    claim, outputs = request.claims[evidence.side], board.position.nodes
+    terms, place = request.terms, request.place
     return judge(evidence, operands, terms, place, claim, outputs, backend=backend)

@@ -1,4 +1,4 @@
-"""A party of many jobs: it looks once a block at all that concerns it, and acts where it is time.
+"""The daemon of a party: once a block it looks at all of its jobs, and acts where it is time.
 
 What is slow is computed in another process (`workshop.py`), so that no clock runs out meanwhile.
 Whoever is killed goes on from the folder and the chain alone. A kind of party is a subclass, which
@@ -27,10 +27,10 @@ from moot.offchain.errors import (
     UsageError,
 )
 from moot.offchain.parties.computing import read_claim, recall_run
+from moot.offchain.parties.context import PartyContext, connected_context, open_signers
 from moot.offchain.parties.events import Tell
+from moot.offchain.parties.evidence_publisher import EvidencePublisher
 from moot.offchain.parties.folder import Folder
-from moot.offchain.parties.handing import Giver
-from moot.offchain.parties.live import Desk, connected_desk, open_signers
 from moot.offchain.parties.publishing import Publisher
 from moot.offchain.parties.recall import Recalled
 from moot.offchain.parties.resources import Resources, make_stand
@@ -52,17 +52,17 @@ from moot.offchain.parties.workshop import Checks, Result, Workshop, plan_errand
 SPENT = "spent"
 
 
-class Keeper:
-    """A party at its desk, with all its jobs."""
+class PartyDaemon:
+    """A party that runs until its process is ended, with all its jobs."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.folder = Folder(desk.folder, desk.chain, desk.referee.address)
-        self.resources = Resources(desk.settings)
+    def __init__(self, context: PartyContext) -> None:
+        self.context = context
+        self.folder = Folder(context.folder, context.chain, context.referee.address)
+        self.resources = Resources(context.settings)
         self.works: dict[int, Work] = {}
-        self.workshop = Workshop(desk.settings, desk.tell)
-        self._giver = Giver(desk)
-        self._publisher = Publisher(desk, self.folder, self.recall)
+        self.workshop = Workshop(context.settings, context.tell)
+        self._evidence = EvidencePublisher(context)
+        self._publisher = Publisher(context, self.folder, self.recall)
         self._results: list[Result] = []
         self._is_eager = self._has_looked = False
         self._disk_problem = ""
@@ -76,18 +76,18 @@ class Keeper:
 
     def run(self) -> None:
         """Look after the jobs until the process is ended."""
-        with self.folder.held(self.desk.address), self._publisher.serving(), self.workshop:
+        with self.folder.held(self.context.address), self._publisher.serving(), self.workshop:
             head: Head | None = None
-            is_resumed, outages = False, Outages(self.desk.tell)
+            is_resumed, outages = False, Outages(self.context.tell)
             while True:
-                used = self.desk.chain.node.in_use
+                used = self.context.chain.node.in_use
                 try:
                     if not is_resumed:
                         self._resume()
                         is_resumed = True
                     self.take_turn()
                     head = head or Head(self)
-                    await_block(self.desk, head, is_eager=self._is_eager)
+                    await_block(self.context, head, is_eager=self._is_eager)
                     outages.end()
                 except (ChainError, StoreError) as error:
                     self._leave_node(used, error)
@@ -96,15 +96,15 @@ class Keeper:
     def block_number(self) -> int:
         """Return the latest block for whoever waits for the next: one question where it is idle."""
         if self._is_eager:
-            return self.desk.chain.block_number()
+            return self.context.chain.block_number()
         self._has_looked = True
-        return self.desk.referee.look().number
+        return self.context.referee.look().number
 
     def take_turn(self) -> None:
         """Look at the chain, and do what there is to do."""
-        desk = self.desk
+        context = self.context
         if not self._has_looked:
-            desk.referee.look()
+            context.referee.look()
         self._has_looked = False
         self._take_news()
         self._results += self.workshop.collect()
@@ -115,13 +115,13 @@ class Keeper:
             with self._sparing(work):
                 self._advance(work)
         sitting = {work.job_id: work.seat for work in self.works.values() if work.seat}
-        seats = {job_id: seat for job_id, seat in sitting.items() if see(desk, seat)}
+        seats = {job_id: seat for job_id, seat in sitting.items() if see(context, seat)}
         for job_id, seat in seats.items():
             with self._sparing(self.works[job_id]):
                 self.observe(self.works[job_id], seat)
                 self._publisher.show(self.works[job_id])
         payable = [seat for seat in seats.values() if self._may_pay(seat)]
-        turn = take_turns(desk, payable)
+        turn = take_turns(context, payable)
         for seat, made in turn:
             self._note_made(seat, made)
         self._hand_over(list(seats.values()))
@@ -130,29 +130,31 @@ class Keeper:
         for job_id in seats.keys() - active:
             self._finish(self.works[job_id])
         if not turn:  # to send is to look after all that was sent before
-            desk.chain.tend()
+            context.chain.tend()
         boards = any(seat.view.tournament.boards for seat in seats.values())
         self._is_eager = bool(turn) or boards
 
     def sit(self, work: Work, party: Party) -> None:
         """Take a seat at the table of a job."""
         try:
-            work.seat = Seat(self.desk.view(work.job_id, work.job), party)
+            work.seat = Seat(self.context.view(work.job_id, work.job), party)
         except UsageError as error:  # a reorganisation, or a node, has taken the job away
             self.wait(work, str(error))
 
     def compute(self, work: Work, checks: Checks) -> None:
         """Let the workshop compute a job, if it passes some checks."""
         work.is_computing = True
-        block = self.desk.referee.block_number()
-        self.workshop.submit(plan_errand(self.desk.settings, work.job_id, work.job, block, checks))
+        block = self.context.referee.block_number()
+        self.workshop.submit(
+            plan_errand(self.context.settings, work.job_id, work.job, block, checks)
+        )
 
     def observe(self, work: Work, seat: Seat) -> None:
         """See what has happened at a table, before it is played there."""
 
     def wait(self, work: Work, problem: str) -> None:
         """Look at a job again some blocks later."""
-        work.next_block = self.desk.referee.block_number() + min(2**work.tries, MOST_WAIT_BLOCKS)
+        work.next_block = self.context.referee.block_number() + min(2**work.tries, MOST_WAIT_BLOCKS)
         work.tries += 1
         if problem != work.problem:
             self._pass_by(work, problem)
@@ -172,19 +174,19 @@ class Keeper:
             self._pass_by(work, problem)
         self.resources.release(work.job_id)
         self.workshop.cancel(work.job_id)
-        self.desk.referee.drop(work.job_id)
+        self.context.referee.drop(work.job_id)
         self.works.pop(work.job_id, None)
 
     def recall(self, work: Work) -> Recalled | None:
         """Return what was computed of a job, None if nothing was."""
         if work.run is None and (roots := read_claim(work.store)) is not None:
-            job, store, settings = work.job, work.store, self.desk.settings
+            job, store, settings = work.job, work.store, self.context.settings
             work.run = Recalled(roots, lambda: recall_run(job, store, settings))
         return work.run
 
     def find_obstacle(self, work: Work) -> str | None:
         """Return why there is no money for a job beside those at hand."""
-        balance_wei = self.desk.referee.balance(self.desk.address)
+        balance_wei = self.context.referee.balance(self.context.address)
         return self.resources.find_obstacle(balance_wei, work.job.terms)
 
     def set_aside(self, work: Work) -> None:
@@ -197,35 +199,35 @@ class Keeper:
 
     def _leave_node(self, used: str, error: MootError) -> None:
         """Leave the node with which a turn has failed, if that was not done in it."""
-        if isinstance(error, ChainError) and self.desk.chain.node.in_use == used:
-            self.desk.chain.node.distrust(clean(str(error)))
+        if isinstance(error, ChainError) and self.context.chain.node.in_use == used:
+            self.context.chain.node.distrust(clean(str(error)))
 
     def _resume(self) -> None:
         """Take up all jobs that may concern the party, those first whose clocks run."""
-        desk = self.desk
-        for job_id, job, member in list(desk.referee.find_jobs()):
+        context = self.context
+        for job_id, job, member in list(context.referee.find_jobs()):
             is_open = job.status is Status.OPEN
             is_owed = member.standing not in {Standing.NONE, Standing.PAID}
             if is_open or is_owed or self._publisher.has_more(job_id, job, member.standing):
                 self._try_begin(job_id)
-        desk.referee.look()
+        context.referee.look()
 
     def _take_news(self) -> None:
-        news = self.desk.referee.news
+        news = self.context.referee.news
         for job_id in list(news):  # of which none is lost if the node fails meanwhile
             if self._try_begin(job_id):
                 news.remove(job_id)
 
     def _try_begin(self, job_id: int) -> bool:
         """Take up a job; where its folder can't be made it stays news, and this is False."""
-        news = self.desk.referee.news
+        news = self.context.referee.news
         try:
             self._begin(job_id)
         except StoreError as error:
             if job_id not in news:
                 news.append(job_id)
             if str(error) != self._disk_problem:
-                self.desk.tell("failed", f"job {job_id} has to wait: {error}", job=job_id)
+                self.context.tell("failed", f"job {job_id} has to wait: {error}", job=job_id)
             self._disk_problem = str(error)
             return False
         return True
@@ -240,12 +242,12 @@ class Keeper:
 
     def _begin(self, job_id: int) -> None:
         """Take up a job."""
-        job = self.desk.referee.follow(job_id)
+        job = self.context.referee.follow(job_id)
         if not job.opened_block:
-            self.desk.referee.drop(job_id)
+            self.context.referee.drop(job_id)
             return
         store = self.folder.open_job(job_id, job)
-        standing = self.desk.referee.member(job_id, self.desk.address).standing
+        standing = self.context.referee.member(job_id, self.context.address).standing
         self.works[job_id] = Work(job_id, job, store, standing)
 
     def _note_result(self, result: Result) -> None:
@@ -266,17 +268,17 @@ class Keeper:
 
     def _advance(self, work: Work) -> None:
         """Do what there is to do about a job before the party has a seat."""
-        desk, job_id = self.desk, work.job_id
-        job = desk.referee.job(job_id)
+        context, job_id = self.context, work.job_id
+        job = context.referee.job(job_id)
         if hash_job(job) != hash_job(work.job):
-            desk.tell("replaced", f"job {job_id} is another one by now", job=job_id)
+            context.tell("replaced", f"job {job_id} is another one by now", job=job_id)
             self.leave(work)
             self._try_begin(job_id)
             return
         work.job = job
-        work.standing = desk.referee.member(job_id, desk.address).standing
+        work.standing = context.referee.member(job_id, context.address).standing
         if work.seat is not None and work.joins_by is not None:
-            is_late = desk.referee.block_number() >= work.joins_by
+            is_late = context.referee.block_number() >= work.joins_by
             if is_late and work.standing is Standing.NONE:
                 self._give_up(work, "it was too late to join")
         if work.is_closing and job.status is Status.OPEN:  # a reorganisation has opened it again
@@ -286,34 +288,34 @@ class Keeper:
         if job.status is not Status.OPEN:
             is_over = work.standing in {Standing.NONE, Standing.PAID}
             if is_over and not self._publisher.has_more(job_id, job, work.standing):
-                if self._is_closed(work) and desk.referee.is_agreed:
+                if self._is_closed(work) and context.referee.is_agreed:
                     self.leave(work)
             else:
                 work.is_closing = True
-                self.sit(work, Party((), [Actor("member", desk.address)]))
-        elif desk.referee.block_number() >= work.next_block:
+                self.sit(work, Party((), [Actor("member", context.address)]))
+        elif context.referee.block_number() >= work.next_block:
             self.consider(work)
 
     def _hand_over(self, seats: Sequence[Seat]) -> None:
         """Hand over what the ruling about one match needs, after all moves: it may take a while."""
         for seat in sorted(seats, key=Seat.get_deadline):
             work = self.works[seat.job_id]
-            block = self.desk.referee.block_number()
+            block = self.context.referee.block_number()
             if work.run is None or block < work.next_block or not is_shown(work.job, block):
                 continue
-            if self._giver.has_more(seat):
+            if self._evidence.has_more(seat):
                 with self._sparing(work):
-                    self._giver.give(self.folder.open_results(), work.run, seat)
+                    self._evidence.publish(self.folder.open_results(), work.run, seat)
                 return
 
     def _may_pay(self, seat: Seat) -> bool:
         """Whether what is still to do in a job is worth its gas."""
-        desk, work = self.desk, self.works[seat.job_id]
+        context, work = self.context, self.works[seat.job_id]
         if work.job.status is not Status.OPEN or work.standing is Standing.NONE:
             return True
-        member = desk.referee.member(seat.job_id, desk.address)
-        stand = make_stand(desk.address, work.job, member, seat.view.tournament)
-        price_wei = min(desk.referee.head.base_fee_wei + GWEI, self.resources.ceiling_wei)
+        member = context.referee.member(seat.job_id, context.address)
+        stand = make_stand(context.address, work.job, member, seat.view.tournament)
+        price_wei = min(context.referee.head.base_fee_wei + GWEI, self.resources.ceiling_wei)
         if self.resources.may_go_on(stand, price_wei):
             return True
         line = (
@@ -322,7 +324,7 @@ class Keeper:
         )
         if line != work.problem:
             rest_wei, stake_wei = self.resources.calculate_rest(stand) * price_wei, stand.stake_wei
-            desk.tell("short", line, job=seat.job_id, rest_wei=rest_wei, stake_wei=stake_wei)
+            context.tell("short", line, job=seat.job_id, rest_wei=rest_wei, stake_wei=stake_wei)
         work.problem = line
         return False
 
@@ -331,10 +333,10 @@ class Keeper:
         work, answer = self.works[seat.job_id], made.answer
         if isinstance(answer, TransactionRefused):
             if str(answer) != work.problem:
-                tell_made(self.desk, seat, made)
+                tell_made(self.context, seat, made)
             work.problem = str(answer)
             return
-        tell_made(self.desk, seat, made)
+        tell_made(self.context, seat, made)
         note_refusal(seat, made)
         if isinstance(answer, Outcome) and answer.receipt is not None:
             gas_used, price_wei = answer.receipt.gas_used, answer.receipt.effective_gas_price
@@ -344,24 +346,24 @@ class Keeper:
 
     def _finish(self, work: Work) -> None:
         """Leave a job that is closed for so long that it will not be opened again."""
-        desk, job_id = self.desk, work.job_id
+        context, job_id = self.context, work.job_id
         assert work.seat is not None
         if work.run is not None and not work.seat.view.tournament.boards:
             work.run.release()
         if work.job.status is Status.OPEN:
             work.ended_block = None
             return
-        block = desk.referee.block_number()
+        block = context.referee.block_number()
         if work.ended_block is None:
             status = work.job.status.name.lower()
-            is_defeated = work.seat.view.get_standing(desk.address) is Standing.DEFEATED
+            is_defeated = work.seat.view.get_standing(context.address) is Standing.DEFEATED
             fate = ", by another claim: this bond is lost" if is_defeated else ""
             line = f"job {job_id} is over: {status}{fate}"
-            desk.tell("ended", line, job=job_id, status=status, is_defeated=is_defeated)
-        if work.ended_block is None or work.returns != desk.referee.returns:
-            work.ended_block, work.returns = block, desk.referee.returns
-        is_final = block >= work.ended_block + desk.settings.confirmations
-        if is_final and desk.referee.is_agreed and self._is_closed(work):
+            context.tell("ended", line, job=job_id, status=status, is_defeated=is_defeated)
+        if work.ended_block is None or work.returns != context.referee.returns:
+            work.ended_block, work.returns = block, context.referee.returns
+        is_final = block >= work.ended_block + context.settings.confirmations
+        if is_final and context.referee.is_agreed and self._is_closed(work):
             with self._sparing(work):
                 self._publisher.publish(work)
                 self.leave(work)
@@ -385,25 +387,29 @@ class Keeper:
     def _is_surely_out(self, work: Work) -> bool:
         """Whether no call that joins a job can be in the chain now or later."""
         del work
-        return self.desk.referee.is_agreed
+        return self.context.referee.is_agreed
 
     def _is_closed(self, work: Work) -> bool:
         """Ask once more whether a job is closed before it is forgotten: it may be a node's slip."""
-        return self.desk.referee.follow(work.job_id).status is not Status.OPEN
+        return self.context.referee.follow(work.job_id).status is not Status.OPEN
 
     def _pass_by(self, work: Work, problem: str) -> None:
         line = f"job {work.job_id} is not taken: {problem}"
-        self.desk.tell("passed", line, job=work.job_id, problem=problem)
+        self.context.tell("passed", line, job=work.job_id, problem=problem)
 
 
 @contextmanager
-def opened_keeper(
-    make: Callable[[Desk], Keeper], settings: Settings, tell: Tell, *, signs: bool = True
-) -> Iterator[Keeper]:
+def opened_daemon(
+    make: Callable[[PartyContext], PartyDaemon],
+    settings: Settings,
+    tell: Tell,
+    *,
+    signs: bool = True,
+) -> Iterator[PartyDaemon]:
     """Open a party that stays, as soon as a node can be reached.
 
     Args:
-        make: seats it at its desk.
+        make: seats it in its context.
         settings: what it is told; what is wrong there is an error at once.
         tell: takes events.
         signs: whether it has a key.
@@ -413,13 +419,13 @@ def opened_keeper(
     with ExitStack() as stack:
         while True:
             try:
-                desk = stack.enter_context(connected_desk(settings, tell, signers))
-                keeper = make(desk)
+                context = stack.enter_context(connected_context(settings, tell, signers))
+                daemon = make(context)
             except AccountBusy:
                 raise
             except ChainError as error:
                 stack.close()
                 outages.wait(error)
             else:
-                yield keeper
+                yield daemon
                 return

@@ -41,7 +41,7 @@ class Block:
     base_fee_wei: int
 
 
-class Sight(ChainReferee):
+class PolledReferee(ChainReferee):
     """A referee as of the latest look.
 
     Args:

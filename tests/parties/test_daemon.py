@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from moot.offchain.errors import ChainUnavailable, StoreError
-from moot.offchain.parties.keeper import Keeper, Work
+from moot.offchain.parties.daemon import PartyDaemon, Work
 from moot.offchain.parties.workshop import Result
 
 
-class Kept(Keeper):
-    """A keeper with jobs of which it only notes what is done; `broken` ones fail."""
+class Kept(PartyDaemon):
+    """A daemon with jobs of which it only notes what is done; `broken` ones fail."""
 
     def __init__(self, broken: set[int], failure: Exception) -> None:
         self.broken, self.failure = broken, failure
@@ -22,7 +22,9 @@ class Kept(Keeper):
         chain = SimpleNamespace(tend=lambda: None)
         tell = lambda event, line, **_: self.told.append(f"{event} {line}")  # noqa: E731 - a fake
         settings = SimpleNamespace(block_seconds=1.0)
-        self.desk: Any = SimpleNamespace(referee=referee, chain=chain, tell=tell, settings=settings)
+        self.context: Any = SimpleNamespace(
+            referee=referee, chain=chain, tell=tell, settings=settings
+        )
         self.works = {}
         self.workshop: Any = SimpleNamespace(collect=list)
         self._publisher: Any = SimpleNamespace(tend=lambda: None)
@@ -50,42 +52,42 @@ class Kept(Keeper):
         assert problem == str(self.failure)
 
 
-def give_jobs(keeper: Kept) -> None:
-    """Let a keeper have three jobs."""
+def give_jobs(daemon: Kept) -> None:
+    """Let a daemon have three jobs."""
     works: Any = {it: SimpleNamespace(job_id=it, seat=None) for it in range(3)}
-    keeper.works = works
+    daemon.works = works
 
 
 def test_no_result_is_lost_if_the_node_fails() -> None:
     """What comes after a result that could not be dealt with is dealt with at the next turn."""
-    keeper = Kept({1}, ChainUnavailable("here", "it is gone"))
-    give_jobs(keeper)
+    daemon = Kept({1}, ChainUnavailable("here", "it is gone"))
+    give_jobs(daemon)
     results = [[Result(it, "no store", is_final=False) for it in range(3)], []]
-    keeper.workshop.collect = lambda: results.pop(0)
+    daemon.workshop.collect = lambda: results.pop(0)
     with pytest.raises(ChainUnavailable):
-        keeper.take_turn()
-    assert keeper.done == [0]
-    keeper.broken.clear()
-    keeper.take_turn()
-    assert keeper.done[:3] == [0, 1, 2]
+        daemon.take_turn()
+    assert daemon.done == [0]
+    daemon.broken.clear()
+    daemon.take_turn()
+    assert daemon.done[:3] == [0, 1, 2]
 
 
 def test_a_disk_that_fails_for_one_job_holds_up_no_other() -> None:
     """The job whose files fail waits; the others are looked after in the same turn."""
-    keeper = Kept({1}, StoreError("the disk is full"))
-    give_jobs(keeper)
-    keeper.take_turn()
-    assert (keeper.done, keeper.waiting) == ([0, 2], [1])
+    daemon = Kept({1}, StoreError("the disk is full"))
+    give_jobs(daemon)
+    daemon.take_turn()
+    assert (daemon.done, daemon.waiting) == ([0, 2], [1])
 
 
 def test_a_job_without_a_folder_stays_news() -> None:
     """A job whose folder can't be made is told of once, and taken up as soon as it can."""
-    keeper = Kept({1}, StoreError("the disk is full"))
-    keeper.desk.referee.news = [0, 1, 2]
+    daemon = Kept({1}, StoreError("the disk is full"))
+    daemon.context.referee.news = [0, 1, 2]
     for _ in range(2):
-        keeper.take_turn()
-    assert (keeper.done, keeper.desk.referee.news) == ([0, 2], [1])
-    assert keeper.told == ["failed job 1 has to wait: the disk is full"]
-    keeper.broken.clear()
-    keeper.take_turn()
-    assert (keeper.done, keeper.desk.referee.news) == ([0, 2, 1], [])
+        daemon.take_turn()
+    assert (daemon.done, daemon.context.referee.news) == ([0, 2], [1])
+    assert daemon.told == ["failed job 1 has to wait: the disk is full"]
+    daemon.broken.clear()
+    daemon.take_turn()
+    assert (daemon.done, daemon.context.referee.news) == ([0, 2, 1], [])

@@ -1,4 +1,4 @@
-"""Desk: a party's chain, account and referee.
+"""The context of a party: its chain, account and referee.
 
 What there is to do is the planner's (`offchain/disputes/play/party.py`).
 """
@@ -34,15 +34,15 @@ from moot.offchain.errors import (
     UsageError,
 )
 from moot.offchain.parties.events import Tell, make_say
+from moot.offchain.parties.polled_referee import PolledReferee
 from moot.offchain.parties.settings import Settings
-from moot.offchain.parties.sight import Sight
 
 TRIES = 3
 """How often it is asked whether the referee is one before a user is told that it is not."""
 
 
 @dataclass
-class Desk:
+class PartyContext:
     """Where a party works: its chain, its account and the referee.
 
     Attributes:
@@ -55,7 +55,7 @@ class Desk:
 
     settings: Settings
     chain: OwnChain
-    referee: Sight
+    referee: PolledReferee
     address: str
     tell: Tell
 
@@ -86,14 +86,14 @@ class Desk:
 
 
 @contextmanager
-def opened_desk(settings: Settings, tell: Tell, *, signs: bool = True) -> Iterator[Desk]:
+def opened_context(settings: Settings, tell: Tell, *, signs: bool = True) -> Iterator[PartyContext]:
     """Open the chain and the referee for a party; one that only looks needs no key."""
-    with connected_desk(settings, tell, open_signers(settings, tell, signs=signs)) as desk:
-        yield desk
+    with connected_context(settings, tell, open_signers(settings, tell, signs=signs)) as context:
+        yield context
 
 
 def open_signers(settings: Settings, tell: Tell, *, signs: bool) -> Sequence[KeyAccount]:
-    """Refuse settings of which no desk can be made, and return the accounts that sign.
+    """Refuse settings of which no context can be made, and return the accounts that sign.
 
     It is told if a key is open to others.
 
@@ -115,7 +115,9 @@ def open_signers(settings: Settings, tell: Tell, *, signs: bool) -> Sequence[Key
 
 
 @contextmanager
-def connected_desk(settings: Settings, tell: Tell, signers: Sequence[KeyAccount]) -> Iterator[Desk]:
+def connected_context(
+    settings: Settings, tell: Tell, signers: Sequence[KeyAccount]
+) -> Iterator[PartyContext]:
     """Open the chain and the referee for accounts; without any, the party only looks."""
     policy = FeePolicy(
         max_fee_wei=int(settings.max_fee_gwei * GWEI), confirmations=settings.confirmations
@@ -125,9 +127,9 @@ def connected_desk(settings: Settings, tell: Tell, signers: Sequence[KeyAccount]
     with open_chain(urls, signers, policy, say=make_say(tell)) as chain:
         contract = _bind(chain, settings.referee, arithmetic)
         address = signers[0].address if signers else NOBODY
-        referee = Sight(chain, contract, arithmetic, address, settings.block_seconds)
+        referee = PolledReferee(chain, contract, arithmetic, address, settings.block_seconds)
         referee.look_first(len(urls))
-        yield Desk(settings, chain, referee, address, tell)
+        yield PartyContext(settings, chain, referee, address, tell)
 
 
 def _bind(chain: OwnChain, address: str, arithmetic: Arithmetic) -> Contract:
