@@ -21,9 +21,9 @@ from moot.contracts.model.words import hash_job
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain import Chain
 from moot.offchain.chain.accounts import FeePolicy, KeyAccount, open_chain
+from moot.offchain.chain.accounts.account_state import look
 from moot.offchain.chain.accounts.fees import Fees
 from moot.offchain.chain.accounts.journal import Entry, Version
-from moot.offchain.chain.accounts.sight import look
 from moot.offchain.chain.accounts.signers import Order
 from moot.offchain.chain.answers import CHECKED_METHODS
 from moot.offchain.chain.devnode.server import DevNode, Local

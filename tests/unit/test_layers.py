@@ -56,7 +56,7 @@ LAYERS = (
     "moot.sim.report",
     "moot.sim.viewer",
     "moot.interrupts",
-    "moot.showing",
+    "moot.display",
     "moot.tables",
     "moot.recording",
     "moot.replay",

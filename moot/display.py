@@ -4,7 +4,7 @@ from html import escape
 from typing import Any
 
 
-class Shown:
+class Displayable:
     """A result that a notebook shows as a table of its `to_dict()`."""
 
     __slots__ = ()

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moot import known_memory as needs
-from moot import session
+from moot import known_memory, session
 from moot.offchain.providers.setting import Setting
 from moot.session import prepare
 
@@ -20,27 +19,27 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_need_is_known_by_what_was_asked_for() -> None:
     """The latest one counts, of this example alone."""
-    assert needs.recall_need("a") == 0
+    assert known_memory.recall_need("a") == 0
     for size in (12, 12, 1 << 40):
-        needs.keep_need("a", size)
-        assert needs.recall_need("a") == size
-    assert needs.recall_need("b") == 0
+        known_memory.keep_need("a", size)
+        assert known_memory.recall_need("a") == size
+    assert known_memory.recall_need("b") == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"-1", b"1e9", b"\xff"])
 def test_what_is_no_number_of_bytes_is_unknown(content: bytes) -> None:
     """Nothing is touched for it."""
-    needs.keep_need("a", 5)
-    needs._needs.write(needs._name("a"), content)
-    assert needs.recall_need("a") == 0
+    known_memory.keep_need("a", 5)
+    known_memory._needs.write(known_memory._name("a"), content)
+    assert known_memory.recall_need("a") == 0
 
 
 def test_a_file_that_is_cut_short_is_unknown() -> None:
     """A damaged file is as good as none."""
-    needs.keep_need("a", 123)
-    (path,) = needs._needs.folder.iterdir()
+    known_memory.keep_need("a", 123)
+    (path,) = known_memory._needs.folder.iterdir()
     path.write_bytes(path.read_bytes()[:-1])
-    assert needs.recall_need("a") == 0
+    assert known_memory.recall_need("a") == 0
 
 
 @pytest.mark.slow

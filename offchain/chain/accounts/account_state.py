@@ -1,4 +1,4 @@
-"""What the chain shows of an account and its transactions."""
+"""The state of an account and of its transactions, as the chain shows it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,8 +40,8 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What was seen: the latest block, the account after it, and receipts by nonce.
+class AccountState:
+    """An account as it was seen: the latest block, the account after it, and receipts by nonce.
 
     `count` is how many transactions of the account the chain has.
     """
@@ -56,8 +56,8 @@ class Sight:
 
 
 def look(
-    port: Port, address: Address, entries: Sequence[Entry] = (), last: Sight | None = None
-) -> Sight:
+    port: Port, address: Address, entries: Sequence[Entry] = (), last: AccountState | None = None
+) -> AccountState:
     """Look at an account and at the receipts of these entries, in all their versions.
 
     Receipts are asked for only of what the chain counts, and of what is known to be in a block only
@@ -81,7 +81,7 @@ def look(
     ]
     # The account is looked at before the receipts: what got in between is merely not seen yet.
     block, count, balance = _ask(port, state)
-    sight = Sight(
+    sight = AccountState(
         head=int(block["number"], 16),
         head_hash=block["hash"],
         base_fee_wei=int(block["baseFeePerGas"], 16),
@@ -100,7 +100,7 @@ def look(
     return replace(sight, receipts=standing | _find_receipts(port, open_))
 
 
-def _is_behind(port: Port, address: Address, entries: Sequence[Entry], sight: Sight) -> bool:
+def _is_behind(port: Port, address: Address, entries: Sequence[Entry], sight: AccountState) -> bool:
     """Whether a block has the next transaction that a node counts on, and it counts no more.
 
     It may be counted by now: it is asked for once more.
