@@ -25,7 +25,7 @@ from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import MootError
 from moot.offchain.parties.client import post, read_task
-from moot.offchain.parties.live import opened_desk
+from moot.offchain.parties.context import opened_context
 from moot.offchain.parties.settings import read_settings
 from moot.offchain.parties.testnet import CLIENT, Testnet
 from moot.offchain.providers.task import Task
@@ -122,9 +122,9 @@ class Bench:
         task = self._publish()
         settings = read_settings(self._net.folder / f"{CLIENT}.toml", {}, {})
         opened: dict[int, float] = {}
-        with opened_desk(settings, _hear) as desk:
+        with opened_context(settings, _hear) as context:
             for _ in range(self._jobs):
-                opened[post(desk, task, self._stakes)] = time.monotonic()
+                opened[post(context, task, self._stakes)] = time.monotonic()
         return opened
 
     def _publish(self) -> Task:

@@ -18,7 +18,7 @@ from moot.offchain.disputes.evidence.handover import hand_over
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import VerifierError
-from moot.offchain.parties.hearing import Hearing, hear, judge_found
+from moot.offchain.parties.evidence_requests import EvidenceRequest, collect_evidence, judge_found
 from moot.offchain.parties.verifier import rule
 from moot.offchain.programs.cost import compute_operator_cost
 from moot.offchain.programs.graph import Kind
@@ -70,8 +70,8 @@ def _choose(task: Task) -> list[int]:
     return [products[len(products) // 2], products[-1]]
 
 
-def _make_hearing(run: Run, operator: int) -> Hearing:
-    """Return the hearing about a match in which a liar disputes an operator of the last step."""
+def _make_request(run: Run, operator: int) -> EvidenceRequest:
+    """Return the request about a match in which a liar disputes an operator of the last step."""
     task = run.task
     step = task.steps - 1
     first_step = step - step % task.checkpoint_every
@@ -95,20 +95,22 @@ def _make_hearing(run: Run, operator: int) -> Hearing:
         index=operator,
     )
     terms = make_terms(task, leaf_mode=LeafMode.OPERATOR)
-    return Hearing(terms, Board(Pair(0, NOBODY, NOBODY), position, place), tops)
+    return EvidenceRequest(terms, Board(Pair(0, NOBODY, NOBODY), position, place), tops)
 
 
 def _measure_one(folder: Path, run: Run, operator: int) -> dict[str, Any]:
-    hearing = _make_hearing(run, operator)
+    request = _make_request(run, operator)
     began = time.perf_counter()
-    size = hand_over(open_store(str(folder / "by")), run, hearing.terms, hearing.place, 0)
+    size = hand_over(open_store(str(folder / "by")), run, request.terms, request.place, 0)
     handed = time.perf_counter()
     with Server(folder / "by") as server:
         Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
-        hear(hearing, folder / "heard", [server.url], time.monotonic() + PATIENCE_S, Event())
+        collect_evidence(
+            request, folder / "heard", [server.url], time.monotonic() + PATIENCE_S, Event()
+        )
         server.shutdown()
     heard = time.perf_counter()
-    _check(judge_found(hearing, folder / "heard"))
+    _check(judge_found(request, folder / "heard"))
     return {
         "operator": operator,
         "operations": compute_operator_cost(run.task.program.nodes[operator]).operations,
@@ -120,19 +122,19 @@ def _measure_one(folder: Path, run: Run, operator: int) -> dict[str, Any]:
 
 
 def _measure_run(folder: Path, run: Run, operator: int) -> dict[str, Any]:
-    hearing = _make_hearing(run, operator)
+    request = _make_request(run, operator)
     own = Store(folder / "own")
     began = time.perf_counter()
     with Server(folder / "job") as server:
         Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
-        task = get_task(open_store(server.url, own.path), hearing.terms)
+        task = get_task(open_store(server.url, own.path), request.terms)
         server.shutdown()
     fetched = time.perf_counter()
     size = sum(size for _, size in own.list())
     again = Run(task, Behaviour(), own)
     again.compute()
     computed = time.perf_counter()
-    _check(rule(again, hearing.terms, hearing.board, hearing.claims))
+    _check(rule(again, request.terms, request.board, request.claims))
     return {
         "operator": operator,
         "bytes": size,

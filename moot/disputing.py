@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from moot.contracts.reasons import LeafMode
+from moot.display import Displayable, make_frame
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.chain import Chain
-from moot.offchain.court.record import Record
 from moot.offchain.disputes.evidence.rulings import rule_for
 from moot.offchain.disputes.play.accounts import calculate_fees, count_burned
 from moot.offchain.disputes.play.actors import Player
@@ -21,12 +21,12 @@ from moot.offchain.providers.lineup import settle
 from moot.offchain.providers.run import Run as Testimony
 from moot.offchain.providers.setting import check_bond, choose_leaf
 from moot.offchain.providers.task import Task as Agreed
+from moot.offchain.record.schema import Record
 from moot.recording import RecordingReferee
 from moot.replay import record_dispute
 from moot.reporting import count_rounds, make_gas, make_move, make_verdict
 from moot.results import Gas, Ledger, Move, Verdict
 from moot.running import Run
-from moot.showing import Shown, make_frame
 from moot.tables import Rows
 from moot.tasks import Task
 
@@ -34,7 +34,7 @@ WEI = 10**18
 """The wei of an ETH."""
 
 
-class Dispute(Shown):
+class Dispute(Displayable):
     """A dispute that is ready to be played, is being played, or has been played.
 
     Iterate for the moves: each is played when it is asked for, and an iteration that comes later
@@ -162,7 +162,7 @@ class Dispute(Shown):
 
     def make_page(self) -> str:
         """Return the page of what was played so far: one HTML file that asks nothing of others."""
-        from moot.sim.court.page import make_page  # noqa: PLC0415 - seldom needed
+        from moot.sim.viewer.page import make_page  # noqa: PLC0415 - seldom needed
 
         return make_page(self.record())
 
@@ -242,14 +242,14 @@ def dispute(
     leaf_mode = choose_leaf(leaf, arithmetic.name)
     bond_wei = round(bond_eth * WEI)
     check_bond(bond_wei)
-    referee = open_court(chain, arithmetic.name)
+    referee = open_referee(chain, arithmetic.name)
     named = dict(zip(name_players(runs), (run.testimony for run in runs), strict=True))
     game = seat(task.agreed, named, referee, leaf_mode, bond_wei, seed)
     seconds = sum(run.seconds for run in runs)
     return Dispute(game, referee, named, seconds, is_compared=task.is_compared)
 
 
-def open_court(chain: Chain | str, arithmetic: str) -> RecordingReferee:
+def open_referee(chain: Chain | str, arithmetic: str) -> RecordingReferee:
     """Deploy a referee that remembers what it has accepted."""
     return deploy_as(RecordingReferee, chain, find_arithmetic(arithmetic))
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from moot.asking import Asked, ask, vary
+from moot.display import Displayable, make_frame
 from moot.offchain.errors import MootError, UsageError
-from moot.showing import Shown, make_frame
 from moot.sim.economy.config import Config
 from moot.sim.economy.plugins import holding
 from moot.sim.economy.schema import TABLES
@@ -45,7 +45,7 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Results(Shown):
+class Results(Displayable):
     """The results of one market, or of a sweep of markets.
 
     Attributes:

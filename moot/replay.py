@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from moot.contracts.deployment import bind_referee
 from moot.contracts.model.types import Terms
 from moot.offchain.chain import Address
-from moot.offchain.court.chain_court import ChainCourt
-from moot.offchain.court.names import list_names
-from moot.offchain.court.record import Court, Record, make_record
-from moot.offchain.court.reducer import Reducer
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.on_chain import ChainReferee
+from moot.offchain.record.names import list_names
+from moot.offchain.record.reducer import Reducer
+from moot.offchain.record.referee_log import RefereeLog
+from moot.offchain.record.schema import Record, RecordedReferee, make_record
 
 
 def record_dispute(game: Game, referee: ChainReferee) -> Record:
-    """Return the record of a game's court, with the names of its accounts and operators."""
+    """Return the record of a game's referee, with the names of its accounts and operators."""
     program = game.task.program
     contract = bind_referee(referee.chain, Address(referee.address), referee.arithmetic)
-    court = ChainCourt(referee.chain, contract, referee.arithmetic, referee.first_block)
+    log = RefereeLog(referee.chain, contract, referee.arithmetic, referee.first_block)
     names = list_names(program)
     top = game.task.commitment.header.top
 
@@ -25,9 +25,11 @@ def record_dispute(game: Game, referee: ChainReferee) -> Record:
         return names if terms.program_top == top else ()
 
     chain_id = referee.chain_id
-    reducer = Reducer(court.address, chain_id, court.arithmetic, find_names)
-    frames = reducer.reduce(court.read())
-    about = Court(referee=court.address, chain_id=chain_id, arithmetic=str(program.arithmetic))
+    reducer = Reducer(log.address, chain_id, log.arithmetic, find_names)
+    frames = reducer.reduce(log.read())
+    about = RecordedReferee(
+        referee=log.address, chain_id=chain_id, arithmetic=str(program.arithmetic)
+    )
     players = ["client", "verifier", *(player.name for player in game.players)]
     accounts = {game.address_of(name).lower(): name for name in players}
-    return make_record(about, accounts, court.head, frames)
+    return make_record(about, accounts, log.head, frames)

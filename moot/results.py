@@ -3,14 +3,14 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from moot.display import Displayable
 from moot.offchain.disputes.play.locate import Scalar
-from moot.showing import Shown
 
 __all__ = ["Gas", "Ledger", "Located", "Move", "Operator", "Scalar", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
-class Operator(Shown):
+class Operator(Displayable):
     """An operator of a program.
 
     Attributes:
@@ -36,7 +36,7 @@ class Operator(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Located(Shown):
+class Located(Displayable):
     """The place at which a lie was found; what the dispute did not come down to is None.
 
     Attributes:
@@ -70,7 +70,7 @@ class Located(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict(Shown):
+class Verdict(Displayable):
     """The end of a dispute.
 
     Attributes:
@@ -99,7 +99,7 @@ class Verdict(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Move(Shown):
+class Move(Displayable):
     """A transaction of a dispute.
 
     Attributes:
@@ -136,7 +136,7 @@ class Move(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Gas(Shown):
+class Gas(Displayable):
     """The gas of a dispute.
 
     Attributes:
@@ -162,7 +162,7 @@ class Gas(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger(Shown):
+class Ledger(Displayable):
     """The money of a dispute, in wei; changes, fees and what was burned add up to 0.
 
     Attributes:

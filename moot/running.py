@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from moot.display import Displayable
 from moot.offchain.backends.table import DEFAULT
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import UsageError
@@ -20,12 +21,11 @@ from moot.offchain.providers.cheats.drawing import Draws
 from moot.offchain.providers.cheats.reading import is_open, read_cheat
 from moot.offchain.providers.run import Run as Testimony
 from moot.offchain.providers.store import Store
-from moot.showing import Shown
 from moot.tasks import Task
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Run(Shown):
+class Run(Displayable):
     """A run of a task: what a provider claims, and what it can show of it.
 
     Attributes:

@@ -8,7 +8,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from moot.disputing import Dispute, open_court, seat
+from moot.disputing import Dispute, open_referee, seat
 from moot.known_memory import keep_need, recall_need
 from moot.offchain.native.memory import touching
 from moot.offchain.providers.agreement import make_task, post_logs
@@ -44,7 +44,7 @@ def prepare(
     need = recall_need(example) if example is not None else 0
     with ExitStack() as meanwhile:
         meanwhile.enter_context(touching(need))
-        referee = open_court(setting.chain, setting.arithmetic)
+        referee = open_referee(setting.chain, setting.arithmetic)
         report("capture", 0, 1)
         recipe = load(setting)
         if setting.trust_capture and not need:

@@ -5,13 +5,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from moot.display import Displayable
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.providers.agreement import agree, capture_named, post_own_logs
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.setting import Setting, load
 from moot.offchain.providers.task import Task as Agreed
 from moot.offchain.providers.task import check_interval
-from moot.showing import Shown
 
 if TYPE_CHECKING:
     from moot.offchain.frontend.capture import Captured
@@ -77,7 +77,7 @@ def capture(
 
 
 @dataclass(frozen=True)
-class Task(Shown):
+class Task(Displayable):
     """A task: a program, its start, its data and its length, on which all providers agree.
 
     Attributes:

@@ -13,7 +13,7 @@ from moot.offchain.plugins import load_class
 from moot.offchain.providers.catalogue import CHEATS, HONEST
 
 if TYPE_CHECKING:
-    from moot.sim.scheme import Scheme
+    from moot.sim.tricks.base import Trick
 
 _LIE, _NOTHING = "wrong-output", "lazy"
 
@@ -26,7 +26,7 @@ class Conduct:
         about: what it does, in a few words.
         runs: the behaviours that are drawn for a job: honest, or a cheat by its name.
         copies: how many accounts have each of these behaviours.
-        scheme: `module:class` of the scheme that plays the accounts; without one they join in time
+        trick: `module:class` of the trick that plays the accounts; without one they join in time
             and move at once, as the honest do.
         is_client: whether the first account opens the job, and pays for it.
     """
@@ -34,7 +34,7 @@ class Conduct:
     about: str
     runs: tuple[str, ...]
     copies: int = 1
-    scheme: str = ""
+    trick: str = ""
     is_client: bool = False
 
     @property
@@ -42,55 +42,55 @@ class Conduct:
         """The number of accounts."""
         return len(self.runs) * self.copies
 
-    def load_scheme(self) -> "type[Scheme] | None":
-        """Return the class of the scheme, if there is one."""
-        if not self.scheme:
+    def load_trick(self) -> "type[Trick] | None":
+        """Return the class of the trick, if there is one."""
+        if not self.trick:
             return None
-        is_user = ".py:" in self.scheme
-        table = {} if is_user else {self.scheme: self.scheme}
-        kind: type[Scheme] = load_class("trick", self.scheme, table)
+        is_user = ".py:" in self.trick
+        table = {} if is_user else {self.trick: self.trick}
+        kind: type[Trick] = load_class("trick", self.trick, table)
         return kind
 
 
 TRICKS: Mapping[str, Conduct] = {
     "hidden": Conduct(
-        "commits to a claim and never shows it", (_LIE,), scheme="moot.sim.tricks.hidden:Hidden"
+        "commits to a claim and never shows it", (_LIE,), trick="moot.sim.tricks.hidden:Hidden"
     ),
     "zero-claim": Conduct(
         "claims a history that nobody can open, and never moves",
         (_NOTHING,),
-        scheme="moot.sim.tricks.zero_claim:ZeroClaim",
+        trick="moot.sim.tricks.zero_claim:ZeroClaim",
     ),
     "last-block": Conduct(
         "lies, and moves in the last block of its clock",
         (_LIE,),
-        scheme="moot.sim.tricks.last_block:LastBlock",
+        trick="moot.sim.tricks.last_block:LastBlock",
     ),
     "censor": Conduct(
         "lies, and fills the blocks when its rivals want to move",
         (_LIE,),
-        scheme="moot.sim.tricks.censor:Censor",
+        trick="moot.sim.tricks.censor:Censor",
     ),
     "late-lie": Conduct(
         "joins with a lie in the last block in which it may",
         (_LIE,),
-        scheme="moot.sim.tricks.late_lie:LateLie",
+        trick="moot.sim.tricks.late_lie:LateLie",
     ),
     "copy": Conduct(
         "joins late with the first claim that it sees",
         (_NOTHING,),
-        scheme="moot.sim.tricks.copy:Copy",
+        trick="moot.sim.tricks.copy:Copy",
     ),
     "front-runner": Conduct(
         "sends the others' calls from its own account first",
         (_NOTHING,),
-        scheme="moot.sim.tricks.front_runner:FrontRunner",
+        trick="moot.sim.tricks.front_runner:FrontRunner",
     ),
     "revenant": Conduct(
         "lies, and comes back from another account when it is out",
         (_LIE,),
         copies=2,
-        scheme="moot.sim.tricks.revenant:Revenant",
+        trick="moot.sim.tricks.revenant:Revenant",
     ),
     "sybil": Conduct("tells three lies from three accounts", (_LIE, _LIE, _LIE)),
     "crowd": Conduct("tells one lie from two accounts", (_LIE,), copies=2),
@@ -100,7 +100,7 @@ TRICKS: Mapping[str, Conduct] = {
     "grabber": Conduct(
         "tries every call that would pay it if the referee let it",
         (_LIE, HONEST),
-        scheme="moot.sim.tricks.grabber:Grabber",
+        trick="moot.sim.tricks.grabber:Grabber",
     ),
 }
 
@@ -110,7 +110,7 @@ GROUPS: Mapping[str, Mapping[str, Conduct]] = {
         "watcher": Conduct(
             "joins late with the truth where nobody has told it",
             (HONEST,),
-            scheme="moot.sim.tricks.watcher:Watcher",
+            trick="moot.sim.tricks.watcher:Watcher",
         ),
     },
     "Cheats (their settings are drawn):": {
@@ -137,13 +137,13 @@ def find_conduct(name: str) -> Conduct:
     if ".py:" not in name:
         raise UsageError.unknown("strategy", name, STRATEGIES, "strategies", "moot market --help")
     from moot.offchain.providers.behaviour import Behaviour  # noqa: PLC0415 - imports numpy
-    from moot.sim.scheme import Scheme  # noqa: PLC0415 - likewise
+    from moot.sim.tricks.base import Trick  # noqa: PLC0415 - likewise
 
     kind = load_class("trick", name, {})
     if issubclass(kind, Behaviour):
         return Conduct("a user's cheat", (name,))
-    if not issubclass(kind, Scheme):
-        raise UsageError(f"{name} is no trick; write class {kind.__name__}(Scheme)")
+    if not issubclass(kind, Trick):
+        raise UsageError(f"{name} is no trick; write class {kind.__name__}(Trick)")
     return Conduct("a user's trick", kind.runs, kind.copies, name, kind.is_client)
 
 
@@ -152,7 +152,7 @@ def is_conduct(name: str) -> bool:
     if name in STRATEGIES or ".py:" not in name:
         return name in STRATEGIES
     from moot.offchain.providers.behaviour import Behaviour  # noqa: PLC0415 - imports numpy
-    from moot.sim.scheme import Scheme  # noqa: PLC0415 - likewise
+    from moot.sim.tricks.base import Trick  # noqa: PLC0415 - likewise
 
     kind = load_class("strategy", name, {})
-    return isinstance(kind, type) and issubclass(kind, Behaviour | Scheme)
+    return isinstance(kind, type) and issubclass(kind, Behaviour | Trick)

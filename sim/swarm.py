@@ -1,6 +1,6 @@
 """A swarm: any number of liars, behind any number of claims, against one honest provider.
 
-Both sides have half of every block, the liars the first half, and every call is witnessed. The
+Both sides have half of every block, the liars the first half, and every call is checked. The
 honest provider begins the matches that are needed, also those of liars with liars, and ends those
 that nobody plays: that is what the swarm can make it pay for, and its prizes are what it gets.
 """
@@ -24,8 +24,16 @@ from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.port import Call, ModelReferee, Outcome
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import Reverted
-from moot.sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
-from moot.sim.witness import Witness
+from moot.sim.checked_referee import CheckedReferee
+from moot.sim.synthetic_jobs import (
+    FIRST_PRODUCT,
+    SLOTS,
+    Lie,
+    Size,
+    SyntheticRun,
+    SyntheticTask,
+    make_task,
+)
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)
 STAKES = Stakes(
@@ -137,12 +145,12 @@ class Swarm:
 
     def __post_init__(self) -> None:
         label = f"a swarm of {len(self.lies)}"
-        self._witness = Witness(self.referee, label)
-        self._witness.watcher.honest[0] = frozenset(self.accounts[:1])
-        self.task: PaperTask = make_task(SIZE)
+        self._checked = CheckedReferee(self.referee, label)
+        self._checked.watcher.honest[0] = frozenset(self.accounts[:1])
+        self.task: SyntheticTask = make_task(SIZE)
         self.honest = self.accounts[0]
         self.tally = Tally(len(self.lies))
-        self._top = PaperRun(self.task).history.top
+        self._top = SyntheticRun(self.task).history.top
         self._met: set[Digest] = set()
 
     @cached_property
@@ -153,9 +161,9 @@ class Swarm:
     def play(self) -> Tally:
         """Play the job to its end."""
         opening = Call("open_job", self.honest, (self.terms,), self.stakes.reward_wei)
-        (opened,) = self._witness.transact_all([opening])
+        (opened,) = self._checked.transact_all([opening])
         self._count(Made(opening, opened))
-        view = ChainView(self._witness, Tournament(0, self.terms))
+        view = ChainView(self._checked, Tournament(0, self.terms))
         for turn in Arena(view, self._make_parties()).play():
             for made in turn:
                 self._count(made)
@@ -163,9 +171,9 @@ class Swarm:
 
     def _make_parties(self) -> tuple[Party, Party]:
         """Return the liars, who come first, and the honest provider."""
-        honest = Player("honest-1", self.honest, PaperRun(self.task), SALT)
+        honest = Player("honest-1", self.honest, SyntheticRun(self.task), SALT)
         liars = [
-            _Liar(f"liar-{number}", account, PaperRun(self.task, lie), SALT)
+            _Liar(f"liar-{number}", account, SyntheticRun(self.task, lie), SALT)
             for number, (account, lie) in enumerate(
                 zip(self.accounts[1:], self.lies, strict=False), 1
             )
@@ -191,8 +199,8 @@ class Swarm:
 
     def _note_end(self) -> None:
         """Note how the honest provider stands when the job is closed, before it is paid."""
-        member, job = self._witness.member(0, self.honest), self._witness.job(0)
-        self.tally.blocks = self._witness.block_number() - job.reveal_deadline
+        member, job = self._checked.member(0, self.honest), self._checked.job(0)
+        self.tally.blocks = self._checked.block_number() - job.reveal_deadline
         self.tally.has_won, self.tally.prizes = member.is_contender, member.prizes
 
     def _note_meeting(self, tops: tuple[Digest, Digest]) -> None:

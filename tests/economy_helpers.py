@@ -1,4 +1,4 @@
-"""A simulated market for tests: rows that are kept, and a court that draws what the law allows."""
+"""A simulated market for tests: rows that are kept, and outcomes drawn of what the law allows."""
 
 import zlib
 from collections import defaultdict
@@ -10,8 +10,8 @@ import numpy as np
 
 from moot.sim.economy.cases import Case, Lineup, Seat
 from moot.sim.economy.config import Config, parse_config
-from moot.sim.economy.court import Court, Money
 from moot.sim.economy.market import Market
+from moot.sim.economy.outcomes import Money, Outcomes
 from moot.sim.economy.reporting import Counts
 from moot.sim.economy.schema import TABLES
 from moot.sim.economy.strategies.base import HONEST, WATCHER
@@ -38,8 +38,8 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class DrawnCourt:
-    """A court whose cases are drawn from all that a referee could decide, honest or not.
+class DrawnOutcomes:
+    """Outcomes that are drawn from all that a referee could decide, honest or not.
 
     A lineup's case is the same whoever asks. Nobody who claims what is right loses a bond.
 
@@ -129,7 +129,7 @@ def make_group(strategy: str, **values: Any) -> dict[str, Any]:
     return {"strategy": strategy, "slots": 1000, "capital_eth": 1e4} | values
 
 
-def play(config: Config, court: Court | None = None) -> tuple[Kept, Counts]:
+def play(config: Config, outcomes: Outcomes | None = None) -> tuple[Kept, Counts]:
     """Play a market; return its rows and its counts."""
     kept = Kept()
-    return kept, Market(config, court or DrawnCourt(), kept).play()
+    return kept, Market(config, outcomes or DrawnOutcomes(), kept).play()

@@ -26,7 +26,7 @@ from moot.sim.analysis.trials import Laboratory
 from moot.sim.analysis.twins import MEASURES, make_contest, try_pairs
 from moot.sim.economy.config import GWEI, Config, replace_keys
 from moot.sim.economy.ledger import Ledger
-from moot.sim.economy.simulate import make_court, simulate
+from moot.sim.economy.simulate import make_outcomes, simulate
 from moot.sim.economy.strategies.base import HONEST, WATCHER
 from moot.sim.economy.strategies.table import AGENTS, WATCHERS
 from moot.sim.estimates import Estimate, estimate, estimate_mean
@@ -111,7 +111,7 @@ def solve(config: Config) -> Equilibrium:
     who loses nothing by a cheat that it does not look at, and whose reward is its prize and the
     reward of the job, less gas.
     """
-    (liar, watcher) = make_court(config).judge(("lazy", WATCHER), 0).seats
+    (liar, watcher) = make_outcomes(config).judge(("lazy", WATCHER), 0).seats
     chain, bond, price = config.chain, float(config.bond["eth"]), float(config.pricing["eth"])
     gas_eth = (chain.base_fee_gwei + chain.tip_gwei) / GWEI
     reward = watcher.prizes * bond / 2 + watcher.shares * price - watcher.gas * gas_eth

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moot.sim.paper import Lie
 from moot.sim.swarm import Tally, draw_crowds, draw_lies, open_model_swarm, open_swarm
+from moot.sim.synthetic_jobs import Lie
 
 DOCS = Path(__file__).parents[1]
 RESULTS = DOCS / "measurements" / "swarm.csv"

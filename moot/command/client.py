@@ -67,7 +67,7 @@ def post(
     """
     from moot.offchain.disputes.referee.terms import Stakes  # noqa: PLC0415 - likewise
     from moot.offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
-    from moot.offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
+    from moot.offchain.parties.context import opened_context  # noqa: PLC0415 - likewise
     from moot.offchain.providers.setting import choose_leaf  # noqa: PLC0415 - imports numpy
 
     leaf = given.pop("leaf")
@@ -83,12 +83,12 @@ def post(
     with party(config, given, as_json=as_json) as (settings, tell):
         settings.require("store")
         leaf_mode = choose_leaf(leaf, settings.arithmetic)
-        with opened_desk(settings, tell) as desk:
+        with opened_context(settings, tell) as context:
             if folder is None:
                 task = _capture(settings.arithmetic, chosen, choice)
             else:
                 task = parties.read_task(folder, chosen["checkpoint_every"])
-            parties.post(desk, task, stakes, leaf_mode)
+            parties.post(context, task, stakes, leaf_mode)
 
 
 _CAPTURED = (
@@ -125,13 +125,13 @@ def _capture(arithmetic: str, chosen: dict[str, Any], choice: "Choice | None") -
 @json_lines
 def status(job: int, config: Path | None, as_json: bool, **given: Any) -> None:  # noqa: FBT001 - click
     """Say where JOB stands."""
-    from moot.offchain.parties.live import opened_desk  # noqa: PLC0415 - imports the chain
+    from moot.offchain.parties.context import opened_context  # noqa: PLC0415 - imports the chain
 
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_desk(settings, tell, signs=False) as desk,
+        opened_context(settings, tell, signs=False) as context,
     ):
-        view = desk.view(job)
+        view = context.view(job)
         known, name = view.tournament, view.job.status.name.lower()
         claims, matches = len(known.get_claims()), len(known.boards)
         line = f"job {job}: {name}, {claims} claims, {matches} matches, block {view.block - 1}"
@@ -140,8 +140,8 @@ def status(job: int, config: Path | None, as_json: bool, **given: Any) -> None: 
             from moot.offchain.parties.buying import tell_premium  # noqa: PLC0415 - likewise
             from moot.offchain.parties.deliveries import Deliveries  # noqa: PLC0415 - likewise
 
-            if (found := Deliveries(desk).look(job, view.job)) is not None:
-                tell_premium(desk, job, found)
+            if (found := Deliveries(context).look(job, view.job)) is not None:
+                tell_premium(context, job, found)
 
 
 @client.command("await", short_help="See a job to its end.")
@@ -158,14 +158,14 @@ def await_(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  
     """
     from moot.contracts.reasons import Status  # noqa: PLC0415 - seldom needed
     from moot.offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
-    from moot.offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
+    from moot.offchain.parties.context import opened_context  # noqa: PLC0415 - likewise
 
     is_won = False
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_desk(settings, tell) as desk,
+        opened_context(settings, tell) as context,
     ):
-        is_won = parties.await_end(desk, job) is Status.WON
+        is_won = parties.await_end(context, job) is Status.WON
     return 0 if is_won else NO_RESULT
 
 
@@ -183,14 +183,14 @@ def settle(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  
     """
     from moot.contracts.reasons import Status  # noqa: PLC0415 - seldom needed
     from moot.offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
-    from moot.offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
+    from moot.offchain.parties.context import opened_context  # noqa: PLC0415 - likewise
 
     is_open = True
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_desk(settings, tell) as desk,
+        opened_context(settings, tell) as context,
     ):
-        is_open = parties.settle(desk, job) is Status.OPEN
+        is_open = parties.settle(context, job) is Status.OPEN
     return STILL_OPEN if is_open else 0
 
 
@@ -212,13 +212,13 @@ def fetch(
     256 bytes, if there is a premium for it. If it is not shown in time, the premium comes back.
     """
     from moot.offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
-    from moot.offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
+    from moot.offchain.parties.context import opened_context  # noqa: PLC0415 - likewise
     from moot.offchain.parties.settings import split_list  # noqa: PLC0415 - likewise
 
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_desk(settings, tell, signs=settings.demand_budget > 0) as desk,
+        opened_context(settings, tell, signs=settings.demand_budget > 0) as context,
     ):
         if not settings.demand_budget:
             settings.require("results")
-        parties.fetch(desk, job, folder, split_list(settings.results))
+        parties.fetch(context, job, folder, split_list(settings.results))

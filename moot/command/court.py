@@ -14,8 +14,8 @@ from moot.command import options
 from moot.offchain.errors import UsageError
 
 if TYPE_CHECKING:
-    from moot.offchain.court.record import Record
-    from moot.sim.court.follower import Follower
+    from moot.offchain.record.schema import Record
+    from moot.sim.viewer.follower import Follower
 
 PORT = 8750
 
@@ -77,7 +77,7 @@ def court(
     the record FILE.json that `moot dispute --replay FILE.json` has written; a slider goes through
     the past. The page only reads: it has no account, and asks nobody but this program.
     """
-    from moot.sim.court.server import serve  # noqa: PLC0415 - imports the page
+    from moot.sim.viewer.server import serve  # noqa: PLC0415 - imports the page
 
     with ExitStack() as stack:
         stopped = stack.enter_context(_catching())
@@ -118,7 +118,7 @@ def _open(
     if file is not None and (chain or referee):
         raise UsageError(f"choose one: the record {file}, or a chain with --chain and --referee")
     if file is not None:
-        from moot.offchain.court.record import read_record  # noqa: PLC0415 - seldom needed
+        from moot.offchain.record.schema import read_record  # noqa: PLC0415 - seldom needed
 
         return read_record(file)
     if not chain or not referee:
@@ -130,12 +130,12 @@ def _open(
         )
     address = options.parse_address(referee, "--referee")
     from moot.offchain.chain import connect  # noqa: PLC0415 - imports the chain
-    from moot.offchain.court.chain_court import ChainCourt  # noqa: PLC0415 - likewise
-    from moot.offchain.court.published import PublishedNames  # noqa: PLC0415 - likewise
-    from moot.sim.court.follower import Follower  # noqa: PLC0415 - likewise
+    from moot.offchain.record.published import PublishedNames  # noqa: PLC0415 - likewise
+    from moot.offchain.record.referee_log import RefereeLog  # noqa: PLC0415 - likewise
+    from moot.sim.viewer.follower import Follower  # noqa: PLC0415 - likewise
 
     names = None
     if published is not None:
         names = PublishedNames(stack.enter_context(options.opened_store(published)))
     opened = stack.enter_context(connect(chain))
-    return Follower(ChainCourt.find(opened, address, from_block), every, names)
+    return Follower(RefereeLog.find(opened, address, from_block), every, names)

@@ -163,7 +163,7 @@ def _check_replay(path: Path | None) -> None:
 
 def _write_replay(played: "Dispute", path: Path) -> None:
     """Write a dispute's page, or its record."""
-    from moot.offchain.court.record import encode_record  # noqa: PLC0415 - seldom needed
+    from moot.offchain.record.schema import encode_record  # noqa: PLC0415 - seldom needed
 
     is_page = path.suffix == ".html"
     write_whole(path, played.make_page() if is_page else encode_record(played.record()).decode())

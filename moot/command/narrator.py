@@ -3,10 +3,10 @@
 from rich.console import Console
 from rich.text import Text
 
-from moot.offchain.court.names import list_names
-from moot.offchain.court.wording import Teller
 from moot.offchain.disputes.play.game import Played
 from moot.offchain.programs.graph import Program
+from moot.offchain.record.names import list_names
+from moot.offchain.record.wording import Teller
 from moot.offchain.text import clean
 
 LONGEST = 400

@@ -109,14 +109,14 @@ def run(config: Path | None, as_json: bool, **given: Any) -> None:  # noqa: FBT0
     Each is checked, fetched, run, claimed, defended and collected; the results are served. Who was
     killed goes on from the folder and the chain.
     """
-    from moot.offchain.parties.keeper import opened_keeper  # noqa: PLC0415 - imports the chain
+    from moot.offchain.parties.daemon import opened_daemon  # noqa: PLC0415 - imports the chain
     from moot.offchain.parties.provider import Provider  # noqa: PLC0415 - imports numpy
 
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_keeper(Provider, settings, tell) as keeper,
+        opened_daemon(Provider, settings, tell) as daemon,
     ):
-        keeper.run()
+        daemon.run()
 
 
 def _show(job: int, count: int, problems: dict[str, str]) -> None:

@@ -27,11 +27,11 @@ def run(config: Path | None, as_json: bool, **given: Any) -> None:  # noqa: FBT0
     both sides have agreed on. Members hand them over at --results; where none does, or no place is
     known, the job is run for them.
     """
-    from moot.offchain.parties.keeper import opened_keeper  # noqa: PLC0415 - imports the chain
+    from moot.offchain.parties.daemon import opened_daemon  # noqa: PLC0415 - imports the chain
     from moot.offchain.parties.verifier import Verifier  # noqa: PLC0415 - imports numpy
 
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_keeper(Verifier, settings, tell) as keeper,
+        opened_daemon(Verifier, settings, tell) as daemon,
     ):
-        keeper.run()
+        daemon.run()

@@ -39,12 +39,12 @@ def watch(
     with the right one and the job's bond, which is then defended. Without a key nothing is sent.
     Goes on until it is terminated.
     """
-    from moot.offchain.parties.keeper import opened_keeper  # noqa: PLC0415 - imports the chain
+    from moot.offchain.parties.daemon import opened_daemon  # noqa: PLC0415 - imports the chain
     from moot.offchain.parties.watcher import Watcher  # noqa: PLC0415 - imports numpy
 
     make = partial(Watcher, jobs=jobs, rate=rate)
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_keeper(make, settings, tell, signs=bool(settings.key)) as keeper,
+        opened_daemon(make, settings, tell, signs=bool(settings.key)) as daemon,
     ):
-        keeper.run()
+        daemon.run()

@@ -7,7 +7,7 @@ others after it was read for the last time.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from moot.offchain.backends.port import Step
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Place
 
 

@@ -28,15 +28,15 @@ from moot.offchain.disputes.availability.demands import Place, Promised
 from moot.offchain.disputes.referee.gas import offer_gas
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.errors import ChainError, Reverted
+from moot.offchain.parties.context import PartyContext
 from moot.offchain.parties.event_log import EventLog
-from moot.offchain.parties.live import Desk
 
 
 class Answers:
     """A contract upon which parts are demanded.
 
     Args:
-        desk: where the party works; its settings say where the contract is.
+        context: where the party works; its settings say where the contract is.
         name: the contract's name, and that of the setting.
 
     Attributes:
@@ -46,12 +46,12 @@ class Answers:
         UsageError: there is none.
     """
 
-    def __init__(self, desk: Desk, name: str) -> None:
-        desk.settings.require(name)
-        address = Address(str(getattr(desk.settings, name)).lower())
-        self._desk = desk
-        self._contract = desk.chain.at(compile_contract(name), address)
-        self._log = EventLog(desk.chain, self._contract)
+    def __init__(self, context: PartyContext, name: str) -> None:
+        context.settings.require(name)
+        address = Address(str(getattr(context.settings, name)).lower())
+        self._context = context
+        self._contract = context.chain.at(compile_contract(name), address)
+        self._log = EventLog(context.chain, self._contract)
         self.spent_wei: Counter[int] = Counter()
         self._shown: dict[tuple[str, Subject], list[Shown]] = {}
 
@@ -74,7 +74,7 @@ class Answers:
 
     def _note_returns(self, found: dict[Subject, Promised]) -> dict[Subject, Promised]:
         """Return views in which own demands upon broken promises are as the contract has them."""
-        own = self._desk.address
+        own = self._context.address
         due = [(view, place) for view in found.values() for place in view.list_owed(own)]
         keys = [_hash_place(hash_subject(view.subject), place) for view, place in due]
         words = self._log.ask([("demands", (key,)) for key in keys]) if keys else []
@@ -90,7 +90,7 @@ class Answers:
 
         What a contract of somebody's has made by itself, and not passed on, is not found.
         """
-        contract, chain = self._contract, self._desk.chain
+        contract, chain = self._contract, self._context.chain
         found: list[Shown] = []
         logs = contract.trace(first_block, chain.block_number(), [hash_subject(subject)])
         shown = [log for log, event in logs if event.name == "Shown"]
@@ -125,7 +125,7 @@ class Answers:
             job_id = call.args[0].job_id
             self.spent_wei[job_id] += _get_fee(answer)
             line = f"job {job_id}: {call.name} {result}"
-            self._desk.tell("call", line, job=job_id, call=call.name, accepted=is_made)
+            self._context.tell("call", line, job=job_id, call=call.name, accepted=is_made)
             if isinstance(answer, ChainError):
                 refused.append(answer)
         return refused

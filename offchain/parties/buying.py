@@ -18,50 +18,52 @@ from moot.offchain.disputes.availability.delivery import Buyer, Delivery
 from moot.offchain.disputes.availability.demands import Asker, Lack, Place, Promised, TensorProof
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.errors import ChainError, StoreError
+from moot.offchain.parties.context import PartyContext
 from moot.offchain.parties.deliveries import Deliveries, describe
-from moot.offchain.parties.live import Desk
 from moot.offchain.parties.settings import to_wei
 from moot.offchain.parties.turns import Outages, await_block
 from moot.offchain.programs.graph import Slot
 
 
-def look_after(desk: Desk, job_id: int, job: Job, *, calls: bool = True) -> None:
+def look_after(context: PartyContext, job_id: int, job: Job, *, calls: bool = True) -> None:
     """Do what is due about the premium of a job now, and tell how it stands.
 
     Late demands are ended, and deposits and the premium are taken back, if they are owed.
 
     Args:
-        desk: where the client works.
+        context: where the client works.
         job_id: the job.
         job: the job, as the chain has it.
         calls: whether to call for a result that nobody has promised.
     """
-    deliveries = Deliveries(desk)
+    deliveries = Deliveries(context)
     while view := deliveries.look(job_id, job):
-        due = [*_list_due(desk, view, Lack())]
+        due = [*_list_due(context, view, Lack())]
         if not calls:
             due = [call for call in due if call.name != "call_for"]
         if not due or deliveries.send(due):
-            tell_premium(desk, job_id, view)
+            tell_premium(context, job_id, view)
             return
 
 
-def tell_premium(desk: Desk, job_id: int, view: Delivery) -> None:
+def tell_premium(context: PartyContext, job_id: int, view: Delivery) -> None:
     """Tell how a premium stands."""
     status = view.premium.status.name
     if view.promised is not None:
         status = view.promised.promise.status.name
-    desk.tell("premium", f"job {job_id}: {describe(view)}", job=job_id, status=status)
+    context.tell("premium", f"job {job_id}: {describe(view)}", job=job_id, status=status)
 
 
-def demand_result(desk: Desk, job_id: int, job: Job, folder: Path, slots: Sequence[Slot]) -> Digest:
+def demand_result(
+    context: PartyContext, job_id: int, job: Job, folder: Path, slots: Sequence[Slot]
+) -> Digest:
     """Have the final state of a job in a folder by demands, and return its root.
 
     What others have demanded, or the same client before, is not demanded again. Killed in between,
     whoever calls this once more goes on from the chain.
 
     Args:
-        desk: where the client works; its settings say how much the deposits may be together.
+        context: where the client works; its settings say how much the deposits may be together.
         job_id: the job, which is won.
         job: the job, as the chain has it.
         folder: the folder.
@@ -70,28 +72,28 @@ def demand_result(desk: Desk, job_id: int, job: Job, folder: Path, slots: Sequen
     Raises:
         StoreError: the result is not handed over, or the budget is too small.
     """
-    deliveries, head = Deliveries(desk), Head(desk.chain)
-    places, outages, patience = _list_places(slots), Outages(desk.tell), 0
+    deliveries, head = Deliveries(context), Head(context.chain)
+    places, outages, patience = _list_places(slots), Outages(context.tell), 0
     while True:
         try:
-            desk.referee.look()
+            context.referee.look()
             view = deliveries.look(job_id, job)
             if view is None:
                 raise StoreError(f"there is no premium for the result of job {job_id} to demand it")
             chunks = deliveries.read_chunks(view, job.opened_block)
             lack = find_lack(places, chunks)
             if not lack.places and view.promised is not None:
-                tell_premium(desk, job_id, view)
+                tell_premium(context, job_id, view)
                 return _keep(folder, slots, chunks, view.promised.subject.start_root)
-            due = [*_list_due(desk, view, lack)]
+            due = [*_list_due(context, view, lack)]
             patience += 1
-            if patience <= desk.settings.stand_in_blocks:  # whoever has won needs some blocks
+            if patience <= context.settings.stand_in_blocks:  # whoever has won needs some blocks
                 due = [call for call in due if call.name != "call_for"]
             deliveries.send(due)
-            if not due and (problem := _find_end(desk, view, lack, len(places))):
-                tell_premium(desk, job_id, view)
+            if not due and (problem := _find_end(context, view, lack, len(places))):
+                tell_premium(context, job_id, view)
                 raise StoreError(f"the result of job {job_id} cannot be demanded: {problem}")
-            await_block(desk, head, is_eager=False)
+            await_block(context, head, is_eager=False)
             outages.end()
         except ChainError as error:
             outages.wait(error)
@@ -107,22 +109,22 @@ def find_lack(places: Sequence[Place], chunks: Mapping[Place, ShownChunk]) -> La
     return Lack(missing, len(missing), tensors)
 
 
-def _list_due(desk: Desk, view: Delivery, lack: Lack) -> Iterator[Call]:
+def _list_due(context: PartyContext, view: Delivery, lack: Lack) -> Iterator[Call]:
     """Yield what the client has to do about a premium, and demands of what it lacks."""
-    if view.premium.client == desk.address:
-        yield from Buyer(desk.address).act(view)
+    if view.premium.client == context.address:
+        yield from Buyer(context.address).act(view)
     if view.promised is not None:
-        yield from _make_asker(desk, lack).act(view.promised)
+        yield from _make_asker(context, lack).act(view.promised)
 
 
-def _make_asker(desk: Desk, lack: Lack) -> Asker:
+def _make_asker(context: PartyContext, lack: Lack) -> Asker:
     """Return the asker of what the client lacks of a result."""
-    price_wei = desk.referee.head.base_fee_wei + GWEI
-    budget_wei = to_wei(desk.settings.demand_budget)
-    return Asker(desk.address, lack, budget_wei, price_wei)
+    price_wei = context.referee.head.base_fee_wei + GWEI
+    budget_wei = to_wei(context.settings.demand_budget)
+    return Asker(context.address, lack, budget_wei, price_wei)
 
 
-def _find_end(desk: Desk, view: Delivery, lack: Lack, count: int) -> str:
+def _find_end(context: PartyContext, view: Delivery, lack: Lack, count: int) -> str:
     """Return why nothing more comes; nothing as long as something may."""
     promised = view.promised
     if promised is None:
@@ -130,12 +132,12 @@ def _find_end(desk: Desk, view: Delivery, lack: Lack, count: int) -> str:
         return "nobody has promised it, and the premium was taken back" if is_over else ""
     if promised.promise.status is not PromiseStatus.KEPT:
         return "a part of it was not shown in time, and the premium was taken back"
-    return "" if promised.list_open() else _explain_lack(desk, promised, lack, count)
+    return "" if promised.list_open() else _explain_lack(context, promised, lack, count)
 
 
-def _explain_lack(desk: Desk, promised: Promised, lack: Lack, count: int) -> str:
+def _explain_lack(context: PartyContext, promised: Promised, lack: Lack, count: int) -> str:
     """Return why nothing more can be demanded of a result."""
-    asker, missing = _make_asker(desk, lack), len(lack.places)
+    asker, missing = _make_asker(context, lack), len(lack.places)
     if not asker.list_new(promised):
         unread = sum(place in promised.demands for place in lack.places)
         return f"{unread} chunks were shown through other contracts, which are not read"

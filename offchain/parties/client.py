@@ -20,8 +20,8 @@ from moot.offchain.disputes.referee.port import Call, Outcome
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import CommitmentError, NotInStore, StoreError, UsageError
 from moot.offchain.parties.buying import demand_result, look_after
+from moot.offchain.parties.context import Closer, PartyContext
 from moot.offchain.parties.deliveries import Deliveries
-from moot.offchain.parties.live import Closer, Desk
 from moot.offchain.parties.promises import Promises
 from moot.offchain.parties.settings import to_wei
 from moot.offchain.parties.turns import PATIENCE_S, Seat, is_passing, play, take_turns, tell_made
@@ -34,11 +34,13 @@ _ONE_OF = (PROGRAMS, STATES, BATCHES, RULES)
 DEFAULT_EVERY = 4
 
 
-def post(desk: Desk, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.SCALAR) -> int:
+def post(
+    context: PartyContext, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.SCALAR
+) -> int:
     """Publish a task, and open its job; return the job's number.
 
     Args:
-        desk: where the client works; its settings name the verifier, if there has to be one.
+        context: where the client works; its settings name the verifier, if there has to be one.
         task: the task.
         stakes: money and clocks.
         leaf_mode: who decides the leaves.
@@ -46,44 +48,47 @@ def post(desk: Desk, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.
     Raises:
         RefereeError, ChainError: the job is not accepted; the task is published all the same.
     """
-    desk.settings.require("store", *(("verifier",) if leaf_mode is LeafMode.OPERATOR else ()))
-    promises = Promises(desk) if desk.settings.promise_bond else None
-    deliveries = Deliveries(desk) if desk.settings.premium else None
-    put_task(open_store(desk.settings.store, desk.folder / "published"), task)
-    verifier = desk.settings.verifier if leaf_mode is LeafMode.OPERATOR else NOBODY
+    context.settings.require("store", *(("verifier",) if leaf_mode is LeafMode.OPERATOR else ()))
+    promises = Promises(context) if context.settings.promise_bond else None
+    deliveries = Deliveries(context) if context.settings.premium else None
+    put_task(open_store(context.settings.store, context.folder / "published"), task)
+    verifier = context.settings.verifier if leaf_mode is LeafMode.OPERATOR else NOBODY
     terms = make_terms(task, stakes, leaf_mode, verifier)
-    call = Call("open_job", desk.address, (terms,), stakes.reward_wei, "client")
-    (answer,) = desk.referee.transact_all([call])
+    call = Call("open_job", context.address, (terms,), stakes.reward_wei, "client")
+    (answer,) = context.referee.transact_all([call])
     if not isinstance(answer, Outcome):
         raise answer
     job_id = int(str(answer.events[0].args[0]))
-    desk.tell("opened", f"job {job_id} is open", job=job_id)
+    context.tell("opened", f"job {job_id} is open", job=job_id)
     if promises is not None:
-        promises.make(job_id, desk.find_job(job_id), to_wei(desk.settings.promise_bond))
+        promises.make(job_id, context.find_job(job_id), to_wei(context.settings.promise_bond))
     if deliveries is not None:
-        premium_wei, window_blocks = to_wei(desk.settings.premium), desk.settings.premium_window
-        deliveries.offer(job_id, desk.find_job(job_id), premium_wei, window_blocks)
+        premium_wei, window_blocks = (
+            to_wei(context.settings.premium),
+            context.settings.premium_window,
+        )
+        deliveries.offer(job_id, context.find_job(job_id), premium_wei, window_blocks)
     return job_id
 
 
-def await_end(desk: Desk, job_id: int) -> Status:
+def await_end(context: PartyContext, job_id: int) -> Status:
     """Begin the matches that are needed, settle the job, and return how it ended.
 
     Meanwhile what others demand is shown, if the client has promised that the job can be had.
     """
-    view = desk.view(job_id)
-    answer = _make_answerer(desk, job_id, view.job)
-    play(desk, view, Party((), [Client("client", desk.address, ())]), answer)
+    view = context.view(job_id)
+    answer = _make_answerer(context, job_id, view.job)
+    play(context, view, Party((), [Client("client", context.address, ())]), answer)
     status = view.job.status
-    desk.tell("closed", f"job {job_id}: {status.name.lower()}", job=job_id, status=status.name)
-    if desk.settings.delivery:
-        look_after(desk, job_id, view.job, calls=False)
+    context.tell("closed", f"job {job_id}: {status.name.lower()}", job=job_id, status=status.name)
+    if context.settings.delivery:
+        look_after(context, job_id, view.job, calls=False)
     return status
 
 
-def _make_answerer(desk: Desk, job_id: int, job: Job) -> Callable[[], None]:
+def _make_answerer(context: PartyContext, job_id: int, job: Job) -> Callable[[], None]:
     """Return what shows the parts of a job that are demanded, and takes the promise's bond back."""
-    promises = Promises(desk) if desk.settings.availability else None
+    promises = Promises(context) if context.settings.availability else None
     if promises is None or promises.look(job_id, job) is None:
         return _do_nothing
     known: list[Task] = []
@@ -93,10 +98,10 @@ def _make_answerer(desk: Desk, job_id: int, job: Job) -> Callable[[], None]:
         if view is None or not (view.list_open() or view.block > view.promise.last_block):
             return
         if not known:
-            desk.settings.require("store")
-            folder = desk.folder / f"job-{job_id}"
-            known.append(get_task(open_store(desk.settings.store, folder), job.terms))
-        promises.send(Answerer(desk.address, known[0]).act(view))
+            context.settings.require("store")
+            folder = context.folder / f"job-{job_id}"
+            known.append(get_task(open_store(context.settings.store, folder), job.terms))
+        promises.send(Answerer(context.address, known[0]).act(view))
 
     return answer
 
@@ -105,32 +110,32 @@ def _do_nothing() -> None:
     pass
 
 
-def settle(desk: Desk, job_id: int) -> Status:
+def settle(context: PartyContext, job_id: int) -> Status:
     """End what can be ended in a job now, take the money that is owed, and return how it stands.
 
     Nothing is begun and nothing is waited for but the blocks of these calls. If the job was closed
     before, a result is called for that nobody has promised.
     """
-    view = desk.view(job_id)
+    view = context.view(job_id)
     was_closed = view.job.status is not Status.OPEN
-    seat = Seat(view, Party((), [Closer("client", desk.address, ())]))
-    while turn := take_turns(desk, [seat]):
+    seat = Seat(view, Party((), [Closer("client", context.address, ())]))
+    while turn := take_turns(context, [seat]):
         for _, made in turn:
-            tell_made(desk, seat, made)
+            tell_made(context, seat, made)
             if not isinstance(made.answer, Outcome) and not is_passing(made.answer):
                 raise made.answer
-        desk.referee.look()
+        context.referee.look()
         view.look()
     status = view.job.status
-    _make_answerer(desk, job_id, view.job)()
+    _make_answerer(context, job_id, view.job)()
     if status is Status.OPEN:
         block = view.block - 1 + _count_blocks(view)
         line = f"job {job_id} is open; nothing more of it ends before block {block}"
     else:
-        line = f"job {job_id}: {status.name.lower()}; nothing is owed to {desk.address}"
-    desk.tell("settled", line, job=job_id, status=status.name)
-    if desk.settings.delivery:
-        look_after(desk, job_id, view.job, calls=was_closed)
+        line = f"job {job_id}: {status.name.lower()}; nothing is owed to {context.address}"
+    context.tell("settled", line, job=job_id, status=status.name)
+    if context.settings.delivery:
+        look_after(context, job_id, view.job, calls=was_closed)
     return status
 
 
@@ -182,9 +187,9 @@ def read_task(folder: Path, checkpoint_every: int | None) -> Task:
     return get_task(store, make_terms(task))  # with the logs, if there have to be any
 
 
-def get_claim(desk: Desk, job_id: int) -> Digest:
+def get_claim(context: PartyContext, job_id: int) -> Digest:
     """Return the claim that has won a job."""
-    view = desk.view(job_id)
+    view = context.view(job_id)
     if view.job.status is not Status.WON:
         raise UsageError(
             f"job {job_id} is {view.job.status.name.lower()}; only one that is won has a result"
@@ -193,7 +198,7 @@ def get_claim(desk: Desk, job_id: int) -> Digest:
     return claim
 
 
-def fetch(desk: Desk, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
+def fetch(context: PartyContext, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
     """Fetch the final state of a job into a folder, which is a store; return the state's root.
 
     What comes is verified against the claim that has won. Winners serve it some blocks after the
@@ -201,7 +206,7 @@ def fetch(desk: Desk, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
     the settings have money for that.
 
     Args:
-        desk: where the client works.
+        context: where the client works.
         job_id: the job.
         folder: the folder.
         urls: where providers serve their results; the first that has this one is used.
@@ -210,35 +215,35 @@ def fetch(desk: Desk, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
         UsageError: the job is not won.
         StoreError: nobody serves the result or hands it over.
     """
-    job, claim = desk.find_job(job_id), get_claim(desk, job_id)
+    job, claim = context.find_job(job_id), get_claim(context, job_id)
     terms = job.terms
-    slots = _find_slots(desk, terms, folder)
+    slots = _find_slots(context, terms, folder)
     fetch_once = lambda url: _fetch_from(url, folder, terms, claim, slots)  # noqa: E731 - one line
-    found, problems = _try_places(desk, urls, fetch_once)
+    found, problems = _try_places(context, urls, fetch_once)
     if found is not None:
         root, url = found
         line = f"job {job_id}: state {root.hex()} is in {folder}, as the winning claim has it"
-        desk.tell("fetched", line, job=job_id, state=root.hex(), url=url)
+        context.tell("fetched", line, job=job_id, state=root.hex(), url=url)
         return root
-    if desk.settings.demand_budget:
-        desk.settings.require("store", "delivery")
+    if context.settings.demand_budget:
+        context.settings.require("store", "delivery")
         assert slots is not None, "there is a store"
-        root = demand_result(desk, job_id, job, folder, slots)
+        root = demand_result(context, job_id, job, folder, slots)
         line = f"job {job_id}: state {root.hex()} is in {folder}, as it was shown on the chain"
-        desk.tell("fetched", line, job=job_id, state=root.hex(), url="")
+        context.tell("fetched", line, job=job_id, state=root.hex(), url="")
         return root
     raise StoreError(f"nobody serves the result of job {job_id}: {'; '.join(problems) or 'no url'}")
 
 
 def _try_places(
-    desk: Desk, urls: Sequence[str], fetch_from: Callable[[str], Digest]
+    context: PartyContext, urls: Sequence[str], fetch_from: Callable[[str], Digest]
 ) -> tuple[tuple[Digest, str] | None, list[str]]:
     """Return a result and where it was had, or nothing; and why others were of no use.
 
     A place that has nothing yet is asked again, once a block, until winners have served it.
     """
-    patience_blocks = desk.settings.confirmations + desk.settings.stand_in_blocks
-    head, problems = Head(desk.chain), dict[str, str]()
+    patience_blocks = context.settings.confirmations + context.settings.stand_in_blocks
+    head, problems = Head(context.chain), dict[str, str]()
     end = head.number + patience_blocks
     while True:
         is_awaited = False
@@ -251,15 +256,15 @@ def _try_places(
         if not is_awaited or head.number >= end or head.follow(PATIENCE_S) is None:
             break
     for url, problem in problems.items():
-        desk.tell("refused", f"{url} is of no use: {problem}", url=url)
+        context.tell("refused", f"{url} is of no use: {problem}", url=url)
     return None, [*problems.values()]
 
 
-def _find_slots(desk: Desk, terms: Terms, folder: Path) -> Sequence[Slot] | None:
+def _find_slots(context: PartyContext, terms: Terms, folder: Path) -> Sequence[Slot] | None:
     """Return what a state of the job looks like, if its program is at hand."""
-    if not desk.settings.store:
+    if not context.settings.store:
         return None
-    return get_program(open_store(desk.settings.store, folder), terms).state
+    return get_program(open_store(context.settings.store, folder), terms).state
 
 
 def _fetch_from(

@@ -22,8 +22,8 @@ from moot.offchain.disputes.joining.conditions import (
 )
 from moot.offchain.disputes.joining.job_check import agree_on, check_job
 from moot.offchain.errors import DamagedFile, MootError, NotInStore, WrongComputation, WrongContent
+from moot.offchain.parties.context import PartyContext
 from moot.offchain.parties.folder import Folder
-from moot.offchain.parties.live import Desk
 from moot.offchain.parties.policy import Policy
 from moot.offchain.parties.promises import Promises
 from moot.offchain.parties.settings import Settings, to_wei
@@ -59,11 +59,13 @@ class IncompleteJob(MootError):  # noqa: N818 - it may become whole
         self.lack = lack
 
 
-def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Checks) -> None:
+def compute(
+    context: PartyContext, policy: Policy, job_id: int, folder: Folder, checks: Checks
+) -> None:
     """Fetch a job, check it, run it, and note its claim; nothing of that is served yet.
 
     Args:
-        desk: where the party works.
+        context: where the party works.
         policy: which jobs it takes.
         job_id: the job.
         folder: where its files are.
@@ -74,45 +76,47 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
         IncompleteJob: parts of it are nowhere, and its client has promised that they can be had.
         StoreError, LogError, CommitmentError: it can't be fetched, or is not what it should be.
     """
-    settings, job = desk.settings, desk.find_job(job_id)
+    settings, job = context.settings, context.find_job(job_id)
     store = folder.open_job(job_id, job)
     source = open_copying(settings.store, store.disk)
     if checks:
-        _check_before(desk, policy, job_id, job, source, checks)
-    task = _get_task(desk, job_id, job, source)
+        _check_before(context, policy, job_id, job, source, checks)
+    task = _get_task(context, job_id, job, source)
     if checks >= Checks.LATE:
         agreed = agree_on(task, make_conditions(settings, job.terms, checks))
-        _refuse(check_job(desk.chain, desk.referee.address, job, agreed))
-    desk.tell("running", f"job {job_id}: running {task.steps} steps", job=job_id)
-    run = _run(desk, job_id, task, store)
+        _refuse(check_job(context.chain, context.referee.address, job, agreed))
+    context.tell("running", f"job {job_id}: running {task.steps} steps", job=job_id)
+    run = _run(context, job_id, task, store)
     if run.shared is not None:
         cost = run.shared
         about = {"workers": cost.workers, "bytes": cost.bytes, "seconds": cost.seconds}
-        desk.tell("shared", f"job {job_id}: {cost}", job=job_id, **about)
+        context.tell("shared", f"job {job_id}: {cost}", job=job_id, **about)
     roots = [*run.roots]
     if not store.has_state(roots[-1]):  # of a cheat, whose run has a store of its own
         store.put_state(run.state(run.task.steps))
     store.put_json(CLAIM, [root.hex() for root in roots])
-    desk.tell("computed", f"job {job_id}: computed, and hidden until claims are shown", job=job_id)
+    context.tell(
+        "computed", f"job {job_id}: computed, and hidden until claims are shown", job=job_id
+    )
 
 
-def _get_task(desk: Desk, job_id: int, job: Job, store: DataStore) -> Task:
+def _get_task(context: PartyContext, job_id: int, job: Job, store: DataStore) -> Task:
     """Return the task of a job, if need be put together of parts that were shown on the chain."""
     try:
         return get_task(store, job.terms)
     except (NotInStore, WrongContent) as error:
-        shown = Promises(desk).read_shown(job_id, job) if desk.settings.availability else None
+        shown = Promises(context).read_shown(job_id, job) if context.settings.availability else None
         if shown is None:
             raise
         lack = mend_job(store, job.terms, shown)
         if lack.least:
             raise IncompleteJob(f"{error}; it may be demanded", lack) from error
         line = f"job {job_id} is put together, with {len(shown)} parts from the chain"
-        desk.tell("mended", line, job=job_id, parts=len(shown))
+        context.tell("mended", line, job=job_id, parts=len(shown))
     return get_task(store, job.terms)
 
 
-def _run(desk: Desk, job_id: int, task: Task, store: Store) -> Run:
+def _run(context: PartyContext, job_id: int, task: Task, store: Store) -> Run:
     """Return the run of a job, of which drawn elements are what they are defined to be.
 
     Raises:
@@ -123,10 +127,10 @@ def _run(desk: Desk, job_id: int, task: Task, store: Store) -> Run:
         problem = store.get_json(DIFFERS)
     if problem is None:
         try:
-            return make_run(task, store, desk.settings)
+            return make_run(task, store, context.settings)
         except WrongComputation as error:
             store.put_json(DIFFERS, problem := str(error))
-            desk.tell("differs", f"job {job_id}: {error}", job=job_id, problem=problem)
+            context.tell("differs", f"job {job_id}: {error}", job=job_id, problem=problem)
     raise UnwantedJob(f"the run is not what is defined: {problem}")
 
 
@@ -196,25 +200,25 @@ def make_conditions(settings: Settings, terms: Terms, checks: Checks) -> Conditi
 
 
 def _check_before(
-    desk: Desk, policy: Policy, job_id: int, job: Job, store: DataStore, checks: Checks
+    context: PartyContext, policy: Policy, job_id: int, job: Job, store: DataStore, checks: Checks
 ) -> None:
     """Refuse a job by its terms before anything is fetched, and by its program before the rest.
 
     A program that is not to be had is asked for again with the rest, which may be shown on chain.
     """
-    conditions = make_conditions(desk.settings, job.terms, checks)
+    conditions = make_conditions(context.settings, job.terms, checks)
     _refuse(check_size(job.terms, conditions))
     if checks >= Checks.LATE:
         _refuse(check_terms(job, conditions))
     try:
         program = get_program(store, job.terms)
     except (NotInStore, WrongContent):
-        program = _get_task(desk, job_id, job, store).program
+        program = _get_task(context, job_id, job, store).program
     if problem := policy.refuse_program(job, program):
         raise UnwantedJob(problem)
     _refuse(check_cost(job.terms, program, conditions))
     if checks >= Checks.LATE:
-        block = desk.chain.block_number()
+        block = context.chain.block_number()
         _refuse(check_worth(job, program, conditions, block))
 
 

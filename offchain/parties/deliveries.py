@@ -27,8 +27,8 @@ from moot.offchain.disputes.availability.demands import Place, Promised
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.errors import CommitmentError
 from moot.offchain.parties.answers import Answers, choose_deposit, read_demands
+from moot.offchain.parties.context import PartyContext
 from moot.offchain.parties.event_log import Getter
-from moot.offchain.parties.live import Desk
 
 ANSWER_SHARE = 4
 """A demand of a result is to be answered within one part in so many of the window."""
@@ -41,14 +41,14 @@ class Deliveries(Answers):
     """The contract of premiums, as a party uses it for one referee's jobs.
 
     Args:
-        desk: where the party works; its settings say where the contract is.
+        context: where the party works; its settings say where the contract is.
 
     Raises:
         UsageError: there is none.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk, "delivery")
+    def __init__(self, context: PartyContext) -> None:
+        super().__init__(context, "delivery")
         self._results: dict[Subject, Subject | None] = {}
 
     def look(self, job_id: int, job: Job) -> Delivery | None:
@@ -56,7 +56,7 @@ class Deliveries(Answers):
 
         That is one exchange, but for the first of a result that somebody has promised.
         """
-        subject = make_subject(job.terms, self._desk.referee.address, job_id)
+        subject = make_subject(job.terms, self._context.referee.address, job_id)
         while True:
             result = self._results.get(subject)
             found, again = self._look_once(subject, result, job.opened_block)
@@ -68,7 +68,7 @@ class Deliveries(Answers):
         self, subject: Subject, result: Subject | None, first_block: int
     ) -> tuple[Delivery | None, Subject | None]:
         """Return what the chain shows of a premium, and of which result; None as long as none."""
-        own, name = self._desk.address, hash_subject(subject)
+        own, name = self._context.address, hash_subject(subject)
         names = [name]
         getters: list[Getter] = [("premiums", (name,))]
         if result is not None:
@@ -81,7 +81,7 @@ class Deliveries(Answers):
         registered = [it.args for it in looked.events[name] if it.name == "Registered"]
         status, block = Status.WON, looked.block + 1
         if premium.status is not PremiumStatus.PROMISED:
-            status = self._desk.referee.job(subject.job_id).status
+            status = self._context.referee.job(subject.job_id).status
         found = Delivery(subject, premium, status, None, (), frozenset(), block)
         if premium.status is not PremiumStatus.PROMISED or not registered:
             return found, None
@@ -102,28 +102,28 @@ class Deliveries(Answers):
         Raises:
             ChainError: the premium is not accepted.
         """
-        subject = make_subject(job.terms, self._desk.referee.address, job_id)
+        subject = make_subject(job.terms, self._context.referee.address, job_id)
         answer_blocks = max(LEAST_ANSWER_BLOCKS, window_blocks // ANSWER_SHARE)
-        deposit_wei = choose_deposit(self._desk.settings.max_fee_gwei)
+        deposit_wei = choose_deposit(self._context.settings.max_fee_gwei)
         deposit_wei = max(MIN_DEPOSIT_WEI, min(deposit_wei, premium_wei // MIN_BOND_DEPOSITS))
         args = (subject, deposit_wei, answer_blocks, window_blocks)
-        for problem in self.send([Call("offer", self._desk.address, args, premium_wei)]):
+        for problem in self.send([Call("offer", self._context.address, args, premium_wei)]):
             raise problem
 
     def find_due(self) -> Iterator[tuple[int, Job]]:
         """Yield the jobs whose result the account has promised lately, and may have to show."""
-        first = self._desk.chain.block_number() - MOST_PROMISED_BLOCKS
+        first = self._context.chain.block_number() - MOST_PROMISED_BLOCKS
         _, events = self._log.read_since(first)
         own = {
             bytes(it.args["premium_id"])
             for it in events
-            if it.name == "Registered" and it.args["account"] == self._desk.address
+            if it.name == "Registered" and it.args["account"] == self._context.address
         }
-        for job_id, job, _ in self._desk.referee.find_jobs() if own else ():
-            subject = make_subject(job.terms, self._desk.referee.address, job_id)
+        for job_id, job, _ in self._context.referee.find_jobs() if own else ():
+            subject = make_subject(job.terms, self._context.referee.address, job_id)
             if hash_subject(subject) in own:
                 view = self.look(job_id, job)
-                if view is not None and view.is_due(self._desk.address):
+                if view is not None and view.is_due(self._context.address):
                     yield job_id, job
 
     def read_chunks(self, view: Delivery, first_block: int) -> dict[Place, ShownChunk]:

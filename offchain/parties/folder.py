@@ -45,7 +45,7 @@ class Folder:
     def __init__(self, path: Path, chain: Chain, referee: Address) -> None:
         genesis = find_genesis(chain.node)
         self.path = path
-        self.court = f"{chain.chain_id}-{genesis.hex()[:ID_LETTERS]}-{referee[2:].lower()}"
+        self.referee_id = f"{chain.chain_id}-{genesis.hex()[:ID_LETTERS]}-{referee[2:].lower()}"
 
     @contextmanager
     def held(self, owner: Address) -> Iterator[None]:
@@ -104,7 +104,7 @@ class Folder:
         return Store(path) if path.is_dir() else None
 
     def _name_job(self, job_id: int, job: Job) -> Path:
-        return self.path / self.court / f"job-{job_id}-{_identify(job)}"
+        return self.path / self.referee_id / f"job-{job_id}-{_identify(job)}"
 
 
 def _identify(job: Job) -> str:

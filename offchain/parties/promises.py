@@ -24,7 +24,7 @@ from moot.offchain.disputes.availability.calldata import Shown
 from moot.offchain.disputes.availability.demands import Asker, Lack, Promised, calculate_share
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.parties.answers import Answers, choose_deposit
-from moot.offchain.parties.live import Desk
+from moot.offchain.parties.context import PartyContext
 from moot.offchain.parties.purse import BUDGET_BLOCKS, Purse
 from moot.offchain.parties.settings import to_wei
 
@@ -53,14 +53,14 @@ class Promises(Answers):
     """The contract of promises, as a party uses it for one referee's jobs.
 
     Args:
-        desk: where the party works; its settings say where the contract is.
+        context: where the party works; its settings say where the contract is.
 
     Raises:
         UsageError: there is none.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk, "availability")
+    def __init__(self, context: PartyContext) -> None:
+        super().__init__(context, "availability")
         self._purse: Purse | None = None
         self._past: set[Digest] = set()
 
@@ -83,10 +83,10 @@ class Promises(Answers):
         terms = job.terms
         last = job.reveal_deadline + terms.window_blocks
         answer_blocks = max(1, terms.commit_blocks // ANSWER_SHARE)
-        deposit_wei = choose_deposit(self._desk.settings.max_fee_gwei)
+        deposit_wei = choose_deposit(self._context.settings.max_fee_gwei)
         deposit_wei = max(MIN_DEPOSIT_WEI, min(deposit_wei, bond_wei // MIN_BOND_DEPOSITS))
         args = (self._name(job_id, job), deposit_wei, answer_blocks, last)
-        for problem in self.send([Call("promise", self._desk.address, args, bond_wei)]):
+        for problem in self.send([Call("promise", self._context.address, args, bond_wei)]):
             raise problem
 
     def read_shown(self, job_id: int, job: Job) -> list[Shown] | None:
@@ -138,42 +138,42 @@ class Promises(Answers):
         self._open_purse()
         if not self._past:
             return
-        for job_id, job, _ in self._desk.referee.find_jobs():
+        for job_id, job, _ in self._context.referee.find_jobs():
             if hash_subject(self._name(job_id, job)) in self._past:
                 yield job_id, job
 
     def _name(self, job_id: int, job: Job) -> Subject:
-        return make_subject(job.terms, self._desk.referee.address, job_id)
+        return make_subject(job.terms, self._context.referee.address, job_id)
 
     def _make_asker(self, view: Promised, job: Job, lack: Lack) -> Asker:
         """Return the asker of what a job lacks, with what it may spend there."""
-        settings, price_wei = self._desk.settings, self._desk.referee.head.base_fee_wei + GWEI
+        settings, price_wei = self._context.settings, self._context.referee.head.base_fee_wei + GWEI
         name = hash_subject(view.subject)
         spent_wei = self._open_purse().count_wei(view.block, price_wei, but=name)
         left_wei = max(0, to_wei(settings.demand_budget) - spent_wei)
         budget_wei = min(left_wei, calculate_share(job, settings.demand_share))
         end = job.commit_deadline
-        return Asker(self._desk.address, lack, budget_wei, price_wei, needed_by=end)
+        return Asker(self._context.address, lack, budget_wei, price_wei, needed_by=end)
 
     def _can_pay(self) -> bool:
         """Whether a call gets into the next block, so that nobody waits for it."""
-        ceiling_wei = int(self._desk.settings.max_fee_gwei * GWEI)
-        return self._desk.referee.head.base_fee_wei <= ceiling_wei
+        ceiling_wei = int(self._context.settings.max_fee_gwei * GWEI)
+        return self._context.referee.head.base_fee_wei <= ceiling_wei
 
     def _open_purse(self) -> Purse:
         """Return the purse; the first time it is read from the chain, and `_past` with it."""
         if self._purse is None:
-            first = self._desk.chain.block_number() - BUDGET_BLOCKS
+            first = self._context.chain.block_number() - BUDGET_BLOCKS
             block, events = self._log.read_since(first)
             own = [
                 it.args
                 for it in events
-                if it.name == "Demanded" and it.args["asker"] == self._desk.address
+                if it.name == "Demanded" and it.args["asker"] == self._context.address
             ]
             names = [*dict.fromkeys(bytes(args["promise_id"]) for args in own)]
             words = self._log.ask([("promises", (name,)) for name in names])
             promises = dict(zip(names, map(unpack_promise, words), strict=True))
-            purse = Purse(self._desk.address)
+            purse = Purse(self._context.address)
             for args in own:
                 name, place = bytes(args["promise_id"]), (args["part"], args["index"])
                 promise = promises[name]
@@ -187,8 +187,8 @@ class Promises(Answers):
         """Return how the own demands in a job stand, if planned calls are made."""
         if view.promise.status is PromiseStatus.WITHDRAWN:
             return Demands(is_due=False, is_waiting=False)
-        own = {it.status for it in view.demands.values() if it.asker == self._desk.address}
+        own = {it.status for it in view.demands.values() if it.asker == self._context.address}
         is_kept = view.promise.status is PromiseStatus.KEPT
         is_waiting = bool(planned) or DemandStatus.OPEN in own
-        is_due = is_waiting if is_kept else bool(view.list_owed(self._desk.address))
+        is_due = is_waiting if is_kept else bool(view.list_owed(self._context.address))
         return Demands(is_due=is_due, is_waiting=is_kept and is_waiting, problem=problem)

@@ -21,9 +21,9 @@ from moot.offchain.disputes.referee.crowds import count_hidden, count_lost
 from moot.offchain.disputes.referee.gas import REVEAL_GAS
 from moot.offchain.errors import StoreError
 from moot.offchain.parties.computing import make_conditions
+from moot.offchain.parties.context import Deputy, PartyContext, StandIn
+from moot.offchain.parties.daemon import PartyDaemon
 from moot.offchain.parties.deliveries import Deliveries
-from moot.offchain.parties.keeper import Keeper
-from moot.offchain.parties.live import Deputy, Desk, StandIn
 from moot.offchain.parties.policy import ask_policy, load_policy
 from moot.offchain.parties.promises import Promises
 from moot.offchain.parties.recall import Recalled
@@ -47,19 +47,19 @@ class Owed:
     next_block: int = 0
 
 
-class Provider(Keeper):
-    """A provider at its desk."""
+class Provider(PartyDaemon):
+    """A provider in its context."""
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
-        self._policy = load_policy(desk.settings.policy)
-        settings = desk.settings
+    def __init__(self, context: PartyContext) -> None:
+        super().__init__(context)
+        self._policy = load_policy(context.settings.policy)
+        settings = context.settings
         is_promised = settings.least_promise or settings.demand_budget
-        self._promises = Promises(desk) if is_promised else None
+        self._promises = Promises(context) if is_promised else None
         self._demands: dict[int, Job] = {}
         self._lacks: dict[int, Lack] = {}
         self._undemanded: dict[int, str] = {}
-        self._deliveries = Deliveries(desk) if settings.delivery else None
+        self._deliveries = Deliveries(context) if settings.delivery else None
         self._owed: dict[int, Owed] = {}
         self._result_problem = ""
         self._waiting: set[int] = set()
@@ -67,9 +67,9 @@ class Provider(Keeper):
         self._seen: set[int] = set()
 
     def consider(self, work: Work) -> None:
-        """See Keeper."""
+        """See PartyDaemon."""
         run = self.recall(work)
-        block = self.desk.referee.block_number() + 1
+        block = self.context.referee.block_number() + 1
         is_joined = work.standing is not Standing.NONE
         if not is_joined and block > work.job.commit_deadline:
             self._give_up(work, "it is too late to commit")
@@ -114,17 +114,17 @@ class Provider(Keeper):
         if self._demands:
             self._look_after_demands()
         for job_id, owed in list(self._owed.items()):
-            if self.desk.referee.block_number() + 1 >= owed.next_block:
+            if self.context.referee.block_number() + 1 >= owed.next_block:
                 self._look_after_result(job_id, owed)
 
     def leave(self, work: Work, problem: str = "") -> None:
-        """See Keeper."""
+        """See PartyDaemon."""
         self._seen.discard(work.job_id)
         self._won.pop(work.job_id, None)
         super().leave(work, problem)
 
     def _may_pay(self, seat: Seat) -> bool:
-        """See Keeper; a reward is not collected before the result could be promised."""
+        """See PartyDaemon; a reward is not collected before the result could be promised."""
         return seat.job_id not in self._won and super()._may_pay(seat)
 
     def _promise_result(self, seat: Seat) -> None:
@@ -135,16 +135,16 @@ class Provider(Keeper):
         run = self.recall(work)
         if view is None or run is None or not view.can_be_promised:
             return
-        if view.is_due(self.desk.address):
+        if view.is_due(self.context.address):
             self._owed.setdefault(job_id, Owed(job))
-        if self.desk.address in view.registered:
+        if self.context.address in view.registered:
             return
         sharers = len(seat.view.tournament.contenders)
-        price_wei = self.desk.referee.head.base_fee_wei + GWEI
+        price_wei = self.context.referee.head.base_fee_wei + GWEI
         if problem := explain_weak_premium(view.premium, sharers, price_wei):
             line = f"job {job_id}: its result is not promised: {problem}"
-            self.desk.tell("unpromised", line, job=job_id, problem=problem)
-        elif not self._deliveries.send([register(self.desk.address, view, run.history)]):
+            self.context.tell("unpromised", line, job=job_id, problem=problem)
+        elif not self._deliveries.send([register(self.context.address, view, run.history)]):
             self._owed[job_id] = Owed(job)
 
     def _resume(self) -> None:
@@ -159,7 +159,7 @@ class Provider(Keeper):
         """Show what is demanded of a result that was promised, and take the part of the premium."""
         assert self._deliveries is not None
         view = self._deliveries.look(job_id, owed.job)
-        if view is None or view.is_over(self.desk.address):
+        if view is None or view.is_over(self.context.address):
             del self._owed[job_id]
             return
         owed.next_block = view.find_next_look()
@@ -171,14 +171,14 @@ class Provider(Keeper):
             roots = store.get_roots(STATES, subject.start_root, subject.state_slots)
             return find_result(roots, lambda index: store.get_tensor(roots[index]), place)
 
-        price_wei = self.desk.referee.head.base_fee_wei + GWEI
+        price_wei = self.context.referee.head.base_fee_wei + GWEI
         spent_wei = self._deliveries.spent_wei[job_id]
-        most = count_payable(view, self.desk.address, spent_wei, price_wei)
+        most = count_payable(view, self.context.address, spent_wei, price_wei)
         try:
-            self._deliveries.send(Sharer(self.desk.address, find, most).act(view))
+            self._deliveries.send(Sharer(self.context.address, find, most).act(view))
         except StoreError as error:
             if str(error) != self._result_problem:
-                self.desk.tell("failed", f"job {job_id}: {error}", job=job_id)
+                self.context.tell("failed", f"job {job_id}: {error}", job=job_id)
             self._result_problem = str(error)
 
     def _look_after_demands(self) -> None:
@@ -193,7 +193,7 @@ class Provider(Keeper):
                 del self._demands[job_id]
             if demands.problem and demands.problem != self._undemanded.get(job_id):
                 line = f"job {job_id}: what it lacks is not demanded: {demands.problem}"
-                self.desk.tell("undemanded", line, job=job_id, problem=demands.problem)
+                self.context.tell("undemanded", line, job=job_id, problem=demands.problem)
                 self._undemanded[job_id] = demands.problem
             work, was_waiting = self.works.get(job_id), job_id in self._waiting
             self._waiting.discard(job_id)
@@ -203,19 +203,19 @@ class Provider(Keeper):
                 work.next_block = work.tries = 0
 
     def _is_surely_out(self, work: Work) -> bool:
-        """See Keeper; a salt is there once a commit may have been signed."""
+        """See PartyDaemon; a salt is there once a commit may have been signed."""
         return super()._is_surely_out(work) and not has_salt(work.store)
 
     def _find_unmet(self, work: Work) -> str:
         """Return which of a job's terms do not meet the settings, before anything is fetched."""
         terms = work.job.terms
-        conditions = make_conditions(self.desk.settings, terms, Checks.ALL)
+        conditions = make_conditions(self.context.settings, terms, Checks.ALL)
         findings = [*check_size(terms, conditions), *check_terms(work.job, conditions)]
         return describe_problems(findings)
 
     def _find_weakness(self, work: Work) -> str:
         """Return why the client's promise is not enough; nothing if it is, or none is wanted."""
-        least_wei = to_wei(self.desk.settings.least_promise)
+        least_wei = to_wei(self.context.settings.least_promise)
         if self._promises is None or not least_wei:
             return ""
         found = self._promises.read(work.job_id, work.job)
@@ -230,7 +230,7 @@ class Provider(Keeper):
         As many blocks are left then to get the commit into one. A commit that a reorganisation
         brings to another job is refused, but costs its gas.
         """
-        wait_blocks = self.desk.settings.confirmations
+        wait_blocks = self.context.settings.confirmations
         return job.opened_block + (wait_blocks if 2 * wait_blocks <= job.terms.commit_blocks else 0)
 
     def _sit_down(self, work: Work, run: Recalled) -> None:
@@ -239,19 +239,19 @@ class Provider(Keeper):
         work.joins_by = work.job.commit_deadline
         is_joined = work.standing is not Standing.NONE  # what is committed needs no second copy
         salt = find_salt(work.store) if is_joined else None
-        member = Player("provider", self.desk.address, run, salt or get_salt(work.store))
-        deputy = Deputy("provider", self.desk.address, (member,))
-        patience = self.desk.settings.stand_in_blocks
+        member = Player("provider", self.context.address, run, salt or get_salt(work.store))
+        deputy = Deputy("provider", self.context.address, (member,))
+        patience = self.context.settings.stand_in_blocks
         hidden = self._count_hidden(work.job)
         party = StandIn([member], [deputy], patience_blocks=patience, hidden_blocks=hidden)
         self.sit(work, party)
 
     def _count_hidden(self, job: Job) -> int:
         """Return for how many blocks a claim stays hidden though it can be shown."""
-        confirmations = self.desk.settings.confirmations
+        confirmations = self.context.settings.confirmations
         lost = count_lost(
             job.reward_wei,
-            block_gas=self.desk.referee.block_gas(),
+            block_gas=self.context.referee.block_gas(),
             confirmations=confirmations,
             offered_gas=REVEAL_GAS,
         )

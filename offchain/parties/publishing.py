@@ -7,32 +7,35 @@ from moot.contracts.model.types import Job
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.datastore.alone import ServerProcess
 from moot.offchain.parties.computing import read_claim
+from moot.offchain.parties.context import PartyContext
 from moot.offchain.parties.folder import Folder
-from moot.offchain.parties.live import Desk
 from moot.offchain.parties.recall import Recalled
 from moot.offchain.parties.serving import Stage, has_won, is_published, is_shown, publish, serving
 from moot.offchain.parties.works import Work
 
 
 class Publisher:
-    """The publisher of what a party at a desk has computed in its folder.
+    """The publisher of what a party has computed in its folder.
 
     Args:
-        desk: where the party works.
+        context: where the party works.
         folder: its folder.
         recall: returns what was computed of a job, None if nothing was.
     """
 
     def __init__(
-        self, desk: Desk, folder: Folder, recall: Callable[[Work], Recalled | None]
+        self, context: PartyContext, folder: Folder, recall: Callable[[Work], Recalled | None]
     ) -> None:
-        self._desk, self._folder, self._recall = desk, folder, recall
+        self._context, self._folder, self._recall = context, folder, recall
         self._server: ServerProcess | None = None
 
     def show(self, work: Work) -> None:
         """Serve the history of a job once no claim can be committed to or shown any more."""
-        block, confirmations = self._desk.referee.block_number(), self._desk.settings.confirmations
-        is_time = is_shown(work.job, block, confirmations) and self._desk.referee.is_agreed
+        block, confirmations = (
+            self._context.referee.block_number(),
+            self._context.settings.confirmations,
+        )
+        is_time = is_shown(work.job, block, confirmations) and self._context.referee.is_agreed
         if work.stage is not Stage.HIDDEN or not is_time:
             return
         if run := self._recall(work):
@@ -48,7 +51,7 @@ class Publisher:
         if has_won(work.job, work.standing, run.history.top, claims):
             publish(self._folder.open_results(), work.store, run.history, Stage.PAID)
             line = f"job {work.job_id}: its result is served"
-            self._desk.tell("published", line, job=work.job_id)
+            self._context.tell("published", line, job=work.job_id)
 
     def has_more(self, job_id: int, job: Job, standing: Standing) -> bool:
         """Whether a job that was paid has a result here that is not served yet."""
@@ -61,7 +64,7 @@ class Publisher:
     @contextmanager
     def serving(self) -> Iterator[None]:
         """Serve results meanwhile."""
-        with serving(self._desk, self._folder.open_results()) as self._server:
+        with serving(self._context, self._folder.open_results()) as self._server:
             yield
 
     def tend(self) -> None:

@@ -15,7 +15,7 @@ from moot.offchain.commitments.tensors import compute_history_root
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.datastore.alone import ServerProcess
 from moot.offchain.datastore.objects import HISTORIES, STATES, TENSORS, name_object
-from moot.offchain.parties.live import Desk
+from moot.offchain.parties.context import PartyContext
 from moot.offchain.providers.store import Store
 
 _PAID = frozenset({Standing.REVEALED, Standing.LATE, Standing.PAID})
@@ -80,9 +80,9 @@ def is_published(results: Store, state: Digest) -> bool:
 
 
 @contextmanager
-def serving(desk: Desk, results: Store) -> Iterator[ServerProcess]:
+def serving(context: PartyContext, results: Store) -> Iterator[ServerProcess]:
     """Serve a party's results meanwhile."""
-    settings = desk.settings
+    settings = context.settings
     with ServerProcess(results.path, settings.host, settings.port) as server:
-        desk.tell("serving", f"serving results at {server.url}", url=server.url)
+        context.tell("serving", f"serving results at {server.url}", url=server.url)
         yield server

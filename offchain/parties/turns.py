@@ -17,8 +17,8 @@ from moot.offchain.disputes.play.party import Party
 from moot.offchain.disputes.referee.crowds import count_calls
 from moot.offchain.disputes.referee.port import Call, Outcome
 from moot.offchain.errors import ChainError, ChainUnavailable, MootError, RefereeError, Reverted
+from moot.offchain.parties.context import PartyContext
 from moot.offchain.parties.events import Tell
-from moot.offchain.parties.live import Desk
 
 PATIENCE_S = 60.0
 RETRY_S = 1.0
@@ -126,7 +126,7 @@ class Outages:
         self._told = ""
 
 
-def see(desk: Desk, seat: Seat) -> bool:
+def see(context: PartyContext, seat: Seat) -> bool:
     """Read what has happened at a table; False where what the node tells contradicts itself.
 
     All is then read anew with the next look, of another node if there is one.
@@ -134,39 +134,39 @@ def see(desk: Desk, seat: Seat) -> bool:
     try:
         seat.view.look()
     except CONTRADICTIONS as error:
-        _doubt(desk, seat, error)
+        _doubt(context, seat, error)
         return False
     return True
 
 
-def _doubt(desk: Desk, seat: Seat, error: Exception) -> None:
+def _doubt(context: PartyContext, seat: Seat, error: Exception) -> None:
     """Believe nothing of what the node has told of a job."""
     cause = error.__cause__ or error
     what = f"{type(cause).__name__} {cause}".strip()
     problem = f"what it tells of job {seat.job_id} cannot be ({clean(what)})"
-    tell_failure(desk, seat, desk.referee.distrust(problem))
+    tell_failure(context, seat, context.referee.distrust(problem))
 
 
-def tell_failure(desk: Desk, seat: Seat, error: MootError) -> None:
+def tell_failure(context: PartyContext, seat: Seat, error: MootError) -> None:
     """Say why there is nothing to do in a job for now, unless that was said last."""
     if str(error) != seat.problem:
-        desk.tell("failed", f"job {seat.job_id}: {error}", job=seat.job_id)
+        context.tell("failed", f"job {seat.job_id}: {error}", job=seat.job_id)
     seat.problem = str(error)
 
 
-def take_turns(desk: Desk, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
+def take_turns(context: PartyContext, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
     """Let parties do at once what there is to do in all jobs, the most urgent first.
 
     The views are those of this look. As much is sent as one's share of a block has room for.
     Planning takes a block's time at most: what it has not come to is planned at the next look,
     after what is more urgent by then.
     """
-    share = count_calls(desk.referee.block_gas())
-    end = time.monotonic() + desk.settings.block_seconds
+    share = count_calls(context.referee.block_gas())
+    end = time.monotonic() + context.settings.block_seconds
     planned: list[tuple[Seat, Call]] = []
     for seat in sorted(seats, key=Seat.get_deadline):
-        seat.forget_refusals(desk.referee.returns)
-        for call in _list_calls(desk, seat):
+        seat.forget_refusals(context.referee.returns)
+        for call in _list_calls(context, seat):
             if seat.is_to_be_made(call):
                 planned.append((seat, call))
             if len(planned) >= share or time.monotonic() > end:
@@ -175,22 +175,22 @@ def take_turns(desk: Desk, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
             break
     if not planned:
         return []
-    answers = desk.referee.transact_all([call for _, call in planned])
+    answers = context.referee.transact_all([call for _, call in planned])
     return [
         (seat, Made(call, answer)) for (seat, call), answer in zip(planned, answers, strict=True)
     ]
 
 
-def _list_calls(desk: Desk, seat: Seat) -> Iterator[Call]:
+def _list_calls(context: PartyContext, seat: Seat) -> Iterator[Call]:
     """Yield what there is to do in a job; a disk or a run that fails concerns that job alone."""
     try:
         yield from seat.party.act(seat.view)
     except ChainError:
         raise
     except MootError as error:
-        tell_failure(desk, seat, error)
+        tell_failure(context, seat, error)
     except CONTRADICTIONS as error:
-        _doubt(desk, seat, error)
+        _doubt(context, seat, error)
 
 
 def note_refusal(seat: Seat, made: Made) -> None:
@@ -206,21 +206,24 @@ def is_passing(answer: RefereeError | ChainError) -> bool:
     return is_early or is_overtaken(answer)
 
 
-def tell_made(desk: Desk, seat: Seat, made: Made) -> None:
+def tell_made(context: PartyContext, seat: Seat, made: Made) -> None:
     """Tell of a call, and of what came of it."""
     name, is_made = made.call.name, isinstance(made.answer, Outcome)
     result = "made" if is_made else f"refused: {made.answer}"
     line = f"job {seat.job_id}: {name} {result}"
-    desk.tell("call", line, job=seat.job_id, call=name, accepted=is_made)
+    context.tell("call", line, job=seat.job_id, call=name, accepted=is_made)
 
 
 def play(
-    desk: Desk, view: ChainView, party: Party, each_block: Callable[[], None] | None = None
+    context: PartyContext,
+    view: ChainView,
+    party: Party,
+    each_block: Callable[[], None] | None = None,
 ) -> None:
     """Play a job to its end, which is when it is closed and there is nothing to collect.
 
     Args:
-        desk: where the party works.
+        context: where the party works.
         view: what the chain shows of the job.
         party: who acts.
         each_block: what else is done once a block.
@@ -228,36 +231,36 @@ def play(
     Raises:
         RefereeError, ChainError: a call was refused for which there should have been a reason.
     """
-    seat, head, outages = Seat(view, party), Head(desk.chain), Outages(desk.tell)
+    seat, head, outages = Seat(view, party), Head(context.chain), Outages(context.tell)
     while True:
         turn: list[tuple[Seat, Made]] = []
         try:
-            desk.referee.look()
-            if see(desk, seat):
-                turn = take_turns(desk, [seat])
+            context.referee.look()
+            if see(context, seat):
+                turn = take_turns(context, [seat])
                 if each_block is not None:
                     each_block()
                 if not turn and view.job.status is not Status.OPEN:
                     return
-            desk.chain.tend()
+            context.chain.tend()
             outages.end()
         except ChainError as error:
             outages.wait(error)
         for _, made in turn:
-            tell_made(desk, seat, made)
+            tell_made(context, seat, made)
             if not isinstance(made.answer, Outcome) and not is_passing(made.answer):
                 raise made.answer
         try:
-            await_block(desk, head, is_eager=bool(view.tournament.boards))
+            await_block(context, head, is_eager=bool(view.tournament.boards))
         except ChainError as error:
             outages.wait(error)
 
 
-def await_block(desk: Desk, head: Head, *, is_eager: bool) -> None:
+def await_block(context: PartyContext, head: Head, *, is_eager: bool) -> None:
     """Wait for the next block, and say so if there is none for long."""
     if head.follow(PATIENCE_S, is_eager=is_eager) is None:
         line = f"no block has come after block {head.number} for {PATIENCE_S:.0f} s"
-        desk.tell("stalled", line, block=head.number)
+        context.tell("stalled", line, block=head.number)
 
 
 def _name(call: Call) -> str:

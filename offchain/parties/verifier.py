@@ -1,8 +1,8 @@
 """A bounded verifier: it rules on matches that stop at an operator, in jobs that name its account.
 
-It recomputes the operator in its sandbox, from what members of the match hand over (`hearing.py`).
-Where nobody hands over all of it, the verifier runs the job itself, as one more whose evidence
-counts if it is proven: what is proven is the same, whoever brings it.
+It recomputes the operator in its sandbox, from what members of the match hand over
+(`evidence_requests.py`). Where nobody hands over all of it, the verifier runs the job itself, as
+one more whose evidence counts if it is proven: what is proven is the same, whoever brings it.
 """
 
 import shutil
@@ -20,9 +20,9 @@ from moot.offchain.disputes.play.party import Party
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.errors import StoreError, VerifierError
-from moot.offchain.parties.hearing import Hearing, Hearings, judge_found
-from moot.offchain.parties.keeper import Keeper
-from moot.offchain.parties.live import Desk
+from moot.offchain.parties.context import PartyContext
+from moot.offchain.parties.daemon import PartyDaemon
+from moot.offchain.parties.evidence_requests import EvidenceRequest, EvidenceRequests, judge_found
 from moot.offchain.parties.settings import split_list
 from moot.offchain.parties.turns import Seat
 from moot.offchain.parties.works import Work
@@ -36,47 +36,47 @@ NEVER = 1 << 62
 """A block that never comes."""
 
 
-class Verifier(Keeper):
-    """A verifier at its desk."""
+class Verifier(PartyDaemon):
+    """A verifier in its context."""
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
-        urls = split_list(desk.settings.results)
+    def __init__(self, context: PartyContext) -> None:
+        super().__init__(context)
+        urls = split_list(context.settings.results)
         for url in urls:
             if url.startswith(("http://", "https://")):
                 Web(url)  # which refuses what is no address
-        self._hearings = Hearings(urls)
+        self._requests = EvidenceRequests(urls)
 
     def run(self) -> None:
         """Look after the jobs until the process is ended."""
-        with self._hearings:
+        with self._requests:
             super().run()
 
     def consider(self, work: Work) -> None:
-        """See Keeper."""
-        terms, own = work.job.terms, self.desk.address
+        """See PartyDaemon."""
+        terms, own = work.job.terms, self.context.address
         if terms.leaf_mode is not LeafMode.OPERATOR or terms.verifier.lower() != own.lower():
             self.leave(work)
             return
         self.sit(work, Party((), [Caller("verifier", own, lambda it: self._decide(work, it))]))
         line = f"job {work.job_id} names this verifier"
-        self.desk.tell("named", line, job=work.job_id)
+        self.context.tell("named", line, job=work.job_id)
 
     def observe(self, work: Work, seat: Seat) -> None:
-        """Hear the members of matches that wait for a ruling; compute a job where that fails.
+        """Ask the members of matches that wait for a ruling; compute a job where that fails.
 
         Where nobody can be heard, a job is computed once a match of it has begun.
         """
         boards = seat.view.tournament.boards
         waiting = [it for it in boards.values() if it.position.phase is Phase.VERIFIER]
-        self._hearings.forget(work.job_id, waiting)
+        self._requests.forget(work.job_id, waiting)
         if not waiting:
             shutil.rmtree(_get_folder(work), ignore_errors=True)
         is_needed = bool(boards)
-        if self._hearings.urls:
+        if self._requests.urls:
             unheard = [self._hear(work, seat.view.tournament, board) for board in waiting]
             is_needed = any(unheard)
-        block = self.desk.referee.block_number()
+        block = self.context.referee.block_number()
         if not is_needed or work.is_computing or block < work.next_block:
             return
         if self.recall(work) is None:
@@ -88,44 +88,44 @@ class Verifier(Keeper):
         work.next_block = NEVER
 
     def leave(self, work: Work, problem: str = "") -> None:
-        """See Keeper."""
+        """See PartyDaemon."""
         shutil.rmtree(_get_folder(work), ignore_errors=True)
         super().leave(work, problem)
 
     def _hear(self, work: Work, known: Tournament, board: Board) -> bool:
-        """Go on with the hearing about a match; return whether it has failed."""
-        hearing, block = self._hearings.find(board), self.desk.referee.block_number()
+        """Go on with the request about a match; return whether it has failed."""
+        request, block = self._requests.find(board), self.context.referee.block_number()
         clock, deadline = board.position.clock_blocks, board.position.deadline
         end = deadline - clock + clock // EVIDENCE_SHARE
-        if hearing is None:
-            hearing = Hearing(work.job.terms, board, _get_claims(known, board))
-            seconds = max(0, end - block) * self.desk.settings.block_seconds
-            self._hearings.begin(hearing, _get_folder(work), seconds)
-        if hearing.found is not None or hearing.is_hopeless:
-            self._tell(work, hearing)
+        if request is None:
+            request = EvidenceRequest(work.job.terms, board, _get_claims(known, board))
+            seconds = max(0, end - block) * self.context.settings.block_seconds
+            self._requests.begin(request, _get_folder(work), seconds)
+        if request.found is not None or request.is_hopeless:
+            self._tell(work, request)
             return False
-        if not hearing.problem and block > end:
-            hearing.problem = "it takes too long"
-        if hearing.problem:
-            self._tell(work, hearing)
-        return bool(hearing.problem)
+        if not request.problem and block > end:
+            request.problem = "it takes too long"
+        if request.problem:
+            self._tell(work, request)
+        return bool(request.problem)
 
-    def _tell(self, work: Work, hearing: Hearing) -> None:
-        """Say once what has come of a hearing."""
-        if hearing.is_told:
+    def _tell(self, work: Work, request: EvidenceRequest) -> None:
+        """Say once what has come of a request."""
+        if request.is_told:
             return
-        hearing.is_told = True
-        place, about = hearing.place, {"job": work.job_id, "seconds": hearing.seconds}
+        request.is_told = True
+        place, about = request.place, {"job": work.job_id, "seconds": request.seconds}
         what = f"job {work.job_id}: what operator {place.operator} of step {place.step} reads"
-        if hearing.found is not None:
-            size = count_bytes(hearing.found)
-            line = f"{what} is handed over by {hearing.url}, {size:,} bytes"
-            self.desk.tell("heard", line, url=hearing.url, bytes=size, **about)
-        elif hearing.is_hopeless:
-            self.desk.tell("unheard", f"{what} is not asked for: {hearing.problem}", **about)
+        if request.found is not None:
+            size = count_bytes(request.found)
+            line = f"{what} is handed over by {request.url}, {size:,} bytes"
+            self.context.tell("heard", line, url=request.url, bytes=size, **about)
+        elif request.is_hopeless:
+            self.context.tell("unheard", f"{what} is not asked for: {request.problem}", **about)
         else:
-            line = f"{what} is handed over by nobody ({hearing.problem}); the job is run instead"
-            self.desk.tell("unheard", line, **about)
+            line = f"{what} is handed over by nobody ({request.problem}); the job is run instead"
+            self.context.tell("unheard", line, **about)
 
     def _decide(self, work: Work, board: Board) -> Outcome:
         """Return the ruling on a match.
@@ -133,23 +133,23 @@ class Verifier(Keeper):
         Raises:
             VerifierError: there is none yet, or the operator could not be recomputed.
         """
-        hearing = self._hearings.find(board)
-        if hearing is not None and hearing.outcome is not None:
-            return hearing.outcome
-        if hearing is not None and hearing.found is not None:
+        request = self._requests.find(board)
+        if request is not None and request.outcome is not None:
+            return request.outcome
+        if request is not None and request.found is not None:
             try:
-                hearing.outcome = judge_found(
-                    hearing, _get_folder(work), self.desk.settings.backend
+                request.outcome = judge_found(
+                    request, _get_folder(work), self.context.settings.backend
                 )
             except StoreError as error:
-                hearing.found, hearing.problem, hearing.is_told = None, str(error), False
+                request.found, request.problem, request.is_told = None, str(error), False
             else:
-                return hearing.outcome
+                return request.outcome
         if work.run is None:
             raise VerifierError("nothing is handed over or computed yet")
         assert work.seat is not None
         claims = _get_claims(work.seat.view.tournament, board)
-        return rule(work.run, work.job.terms, board, claims, self.desk.settings.backend)
+        return rule(work.run, work.job.terms, board, claims, self.context.settings.backend)
 
 
 def _get_folder(work: Work) -> Path:

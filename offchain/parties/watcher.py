@@ -10,8 +10,8 @@ from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.play.actors import Actor, Player, View
 from moot.offchain.disputes.play.party import Party
 from moot.offchain.disputes.referee.port import Call
-from moot.offchain.parties.keeper import Keeper
-from moot.offchain.parties.live import Deputy, Desk, StandIn
+from moot.offchain.parties.context import Deputy, PartyContext, StandIn
+from moot.offchain.parties.daemon import PartyDaemon
 from moot.offchain.parties.recall import Recalled
 from moot.offchain.parties.turns import Seat
 from moot.offchain.parties.works import Work
@@ -33,24 +33,24 @@ class Doubter(Player):
             yield self.join(view, self.claim)
 
 
-class Watcher(Keeper):
-    """A watcher at its desk; without a key it only says what it sees.
+class Watcher(PartyDaemon):
+    """A watcher in its context; without a key it only says what it sees.
 
     Args:
-        desk: where it works.
+        context: where it works.
         jobs: the jobs that it is to look at; none for a share of all.
         rate: that share, 0 to 1: which jobs it takes is a function of its account and the job.
     """
 
-    def __init__(self, desk: Desk, jobs: Sequence[int], rate: float) -> None:
-        super().__init__(desk)
+    def __init__(self, context: PartyContext, jobs: Sequence[int], rate: float) -> None:
+        super().__init__(context)
         self._jobs, self._rate = frozenset(jobs), rate
         self._told: set[tuple[int, Digest]] = set()
         for job_id in jobs:
-            desk.find_job(job_id)
+            context.find_job(job_id)
 
     def consider(self, work: Work) -> None:
-        """See Keeper."""
+        """See PartyDaemon."""
         run = self.recall(work)
         if not self._is_watched(work.job_id) and work.standing is Standing.NONE:
             self.leave(work)
@@ -71,7 +71,7 @@ class Watcher(Keeper):
             word = "right" if is_right else "wrong"
             line = f"job {work.job_id}: claim {top.hex()} of {members[0]} is {word}"
             about = {"claim": top.hex(), "member": members[0], "is_right": is_right}
-            self.desk.tell("claim", line, job=work.job_id, **about)
+            self.context.tell("claim", line, job=work.job_id, **about)
 
     def _choose_checks(self, work: Work) -> Checks:
         """Return what a job has to pass before it is run again."""
@@ -81,28 +81,28 @@ class Watcher(Keeper):
 
     @property
     def _signs(self) -> bool:
-        return self.desk.address != NOBODY
+        return self.context.address != NOBODY
 
     def _is_watched(self, job_id: int) -> bool:
         if self._jobs:
             return job_id in self._jobs
-        draw = sha256(f"{self.desk.address} {self.folder.court} {job_id}".encode()).digest()
+        draw = sha256(f"{self.context.address} {self.folder.referee_id} {job_id}".encode()).digest()
         return int.from_bytes(draw[:8], "big") < self._rate * 2**64
 
     def _sit_down(self, work: Work, run: Recalled) -> None:
         """Watch a job that was computed; play it if there is money for that."""
-        desk = self.desk
+        context = self.context
         if not self._signs:
             self.sit(work, Party((), ()))
             return
         if work.standing is Standing.NONE and (problem := self.find_obstacle(work)):
             line = f"job {work.job_id} is only watched: {problem}"
-            desk.tell("short", line, job=work.job_id, problem=problem)
+            context.tell("short", line, job=work.job_id, problem=problem)
             self.sit(work, Party((), ()))
             return
         self.set_aside(work)
-        member = Doubter("watcher", desk.address, run)
-        deputy = Deputy("watcher", desk.address, (member,))
-        patience = desk.settings.stand_in_blocks
+        member = Doubter("watcher", context.address, run)
+        deputy = Deputy("watcher", context.address, (member,))
+        patience = context.settings.stand_in_blocks
         others = [deputy] if work.job.status is Status.OPEN else []
         self.sit(work, StandIn([member], others, patience_blocks=patience))

@@ -22,9 +22,9 @@ from moot.offchain.disputes.availability.demands import Lack
 from moot.offchain.disputes.joining.conditions import get_memory
 from moot.offchain.errors import MootError
 from moot.offchain.parties.computing import GIGABYTE, IncompleteJob, UnwantedJob, compute
+from moot.offchain.parties.context import opened_context
 from moot.offchain.parties.events import Lines, Tell
 from moot.offchain.parties.folder import Folder
-from moot.offchain.parties.live import opened_desk
 from moot.offchain.parties.policy import load_policy
 from moot.offchain.parties.settings import Settings
 from moot.offchain.parties.workshop import DONE, Checks, encode_lack
@@ -87,10 +87,10 @@ def _listen(lines: Iterator[Any], asked: "SimpleQueue[tuple[int, Checks]]") -> N
 
 
 def _compute(settings: Settings, tell: Tell, job_id: int, checks: Checks) -> None:
-    with opened_desk(settings, tell, signs=False) as desk:
-        folder = Folder(desk.folder, desk.chain, desk.referee.address)
+    with opened_context(settings, tell, signs=False) as context:
+        folder = Folder(context.folder, context.chain, context.referee.address)
         policy = load_policy(settings.policy)
-        compute(desk, policy, job_id, folder, checks)
+        compute(context, policy, job_id, folder, checks)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Cases: what a job comes to that some providers run, each under its conduct.
 
 A case says what became of each seat in whole numbers (accounts that kept their bond, prizes), so
-that it holds for any bond and any price. `court.py` makes cases.
+that it holds for any bond and any price. `outcomes.py` makes cases.
 """
 
 from collections.abc import Sequence

@@ -25,9 +25,9 @@ from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 from moot.sim.economy.strategies.base import HONEST, WATCHER
 from moot.sim.economy.streams import open_conduct_stream
-from moot.sim.scheme import Scheme
 from moot.sim.scratch import open_scratch
 from moot.sim.strategies import Conduct, find_conduct
+from moot.sim.tricks.base import Trick
 
 STAKES = Stakes(
     commit_blocks=24, reveal_blocks=24, window_blocks=16, clock_blocks=48, increment_blocks=4
@@ -44,7 +44,7 @@ class Party:
 
     conduct: str
     players: tuple[Player, ...]
-    scheme: Scheme | None
+    trick: Trick | None
     is_client: bool
     work: float
 
@@ -84,15 +84,15 @@ class Cast:
         rng = open_conduct_stream(conduct, place, number)
         row, task = find_conduct(conduct), take_stretch(self.task, number)
         behaviours = draw_behaviours(row, task, rng)
-        kind = row.load_scheme()
+        kind = row.load_trick()
         make = kind.player if kind else Player
         players = tuple(
             make(f"{conduct}-{place + 1}.{account + 1}", next(free), run, rng.bytes(32))
             for account, run in enumerate(self.run(each, number) for each in behaviours)
         )
         steps = sum(each.count_steps(task.steps, task.checkpoint_every) for each in behaviours)
-        scheme = kind(players) if kind else None
-        return Party(conduct, players, scheme, row.is_client, steps / task.steps)
+        trick = kind(players) if kind else None
+        return Party(conduct, players, trick, row.is_client, steps / task.steps)
 
     def run(self, behaviour: Behaviour, number: int) -> Run:
         """Return what somebody has run in a case; it is run once, whoever else is there."""
@@ -108,7 +108,7 @@ class Cast:
         return self._runs[key]
 
     def forget(self, number: int) -> None:
-        """Take away what was run in a case that nobody hears again."""
+        """Take away what was run in a case that nobody plays again."""
         for key in [key for key in self._runs if key[1] == number]:
             del self._runs[key]
         shutil.rmtree(self._folder / f"{number}", ignore_errors=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from moot.offchain.errors import MootError
 from moot.sim.economy.config import Config, parse_config
 from moot.sim.economy.market import Market
-from moot.sim.economy.simulate import make_court
+from moot.sim.economy.simulate import make_outcomes
 from moot.sim.economy.strategies.base import Strategy
 from moot.sim.economy.strategies.table import make_strategy
 
@@ -65,7 +65,7 @@ def check_strategy(
     for config in configs:
         rows = _Rows()
         try:
-            Market(config, make_court(config, progress), rows).play()
+            Market(config, make_outcomes(config, progress), rows).play()
         except MootError as error:
             yield Finding("the money adds up", False, error.message)
             return
@@ -74,7 +74,7 @@ def check_strategy(
     yield _find_forfeits(runs, name)
     yield _find_work(runs, name)
     again = _Rows()
-    Market(configs[0], make_court(configs[0], progress), again).play()
+    Market(configs[0], make_outcomes(configs[0], progress), again).play()
     yield Finding(
         "the same seed gives the same market",
         again.rows == runs[0].rows,

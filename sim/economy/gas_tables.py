@@ -44,12 +44,12 @@ def read_table(kept: bytes | None) -> GasTable | None:
 
 def main() -> None:
     """Measure the tables, and write them."""
-    from moot.sim.economy.courtroom import Courtroom  # noqa: PLC0415 - it reads what is written here
+    from moot.sim.economy.case_runner import CaseRunner  # noqa: PLC0415 - it reads what is written here
 
     shipped = []
     for program in PROGRAMS:
-        room = Courtroom(program)
-        shipped.append(Shipped(room.describe_game(), room.measure_gas()))
+        runner = CaseRunner(program)
+        shipped.append(Shipped(runner.describe_game(), runner.measure_gas()))
     text = msgspec.json.format(msgspec.json.encode(shipped), indent=0)
     write_whole(FILE, text.decode() + "\n")
 

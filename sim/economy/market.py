@@ -13,12 +13,12 @@ from moot.offchain.errors import UsageError
 from moot.sim.economy.agents import Agent
 from moot.sim.economy.cases import Lineup
 from moot.sim.economy.config import GWEI, Config
-from moot.sim.economy.court import Court
 from moot.sim.economy.deals import Deal, Part
 from moot.sim.economy.facts import Job
 from moot.sim.economy.ledger import Ledger
 from moot.sim.economy.mechanisms.base import Audit, Bonding, Matching, Pricing, Reputing
 from moot.sim.economy.mechanisms.table import make_mechanism
+from moot.sim.economy.outcomes import Outcomes
 from moot.sim.economy.population import Population
 from moot.sim.economy.prices import Prices
 from moot.sim.economy.reporting import Clerk, Counts, Sink
@@ -86,13 +86,13 @@ class Market:
 
     Attributes:
         config: what is configured.
-        court: says what jobs come to.
+        outcomes: say what jobs come to.
         sink: takes the rows of the tables.
         run: the run's number, the first value of each row.
     """
 
     config: Config
-    court: Court
+    outcomes: Outcomes
     sink: Sink
     run: int = 0
     _heap: list[tuple[int, int, Deal]] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Market:
         self._prices, self._ledger = Prices(config.chain, seed), Ledger()
         self._clerk = Clerk(self.run, self.sink, self._prices, self._ledger, config)
         self._people = Population(config, self._ledger, self._rules.reputing, self._clerk)
-        plain = self.court.judge((HONEST,) * config.seats, 0)
+        plain = self.outcomes.judge((HONEST,) * config.seats, 0)
         self._plain_gas = max(seat.gas for seat in plain.seats)
         self._used_gas = 0
         self._gain_share = config.clients.gain_share
@@ -310,7 +310,7 @@ class Market:
             watcher,
             lineup,
             number,
-            self.court.judge(lineup, number, (job.bond_gwei, job.price_gwei * len(parts))),
+            self.outcomes.judge(lineup, number, (job.bond_gwei, job.price_gwei * len(parts))),
             is_forced,
             extra_gwei,
             fund_gwei,
@@ -331,6 +331,6 @@ class Market:
             people.pay_gain(deal)
         played = None
         if deal.case.is_disputed:
-            played = self.court.verify(deal.lineup, deal.number, deal.case)
+            played = self.outcomes.verify(deal.lineup, deal.number, deal.case)
         self._used_gas += self._clerk.settle(deal, bill, played)
         people.tell(deal, self._prices.block)

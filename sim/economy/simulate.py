@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from moot.offchain.errors import UsageError
 from moot.offchain.plugins import forget_files
+from moot.sim.economy.case_runner import CaseRunner
 from moot.sim.economy.config import Config, Program
-from moot.sim.economy.court import Court, MixedCourt, ModelledCourt, PlayedCourt
-from moot.sim.economy.courtroom import Courtroom
 from moot.sim.economy.market import Market
+from moot.sim.economy.outcomes import MixedOutcomes, ModelledOutcomes, Outcomes, PlayedOutcomes
 from moot.sim.economy.reporting import Counts, InvalidRunError, Sink
 from moot.sim.economy.streams import Stream
 from moot.sim.strategies import is_conduct
@@ -41,10 +41,10 @@ def simulate(
         DisagreementError: a dispute that was modelled ended otherwise on the chain.
     """
     forget_files()
-    court = make_court(config, progress)
+    outcomes = make_outcomes(config, progress)
     # What a user's code prints is not the result.
     with _resting(config), redirect_stdout(sys.stderr):
-        market = Market(config, court, sink, run)
+        market = Market(config, outcomes, sink, run)
         counts = market.play(lambda done: progress("jobs", done, config.jobs))
     if counts.disagreements:
         raise DisagreementError(
@@ -71,22 +71,22 @@ def _resting(config: Config) -> Iterator[None]:
             gc.enable()
 
 
-def make_court(config: Config, progress: Progress = lambda *_: None) -> Court:
-    """Return the court that is configured; courts of one process share what they know.
+def make_outcomes(config: Config, progress: Progress = lambda *_: None) -> Outcomes:
+    """Return the outcomes that are configured; those of one process share what they know.
 
     Games are played on a contract of their own: what they cost depends on nothing that was before.
     """
-    courtroom = _open_courtroom(config.program, config.chain.url)
-    courtroom.progress = progress
+    runner = _make_runner(config.program, config.chain.url)
+    runner.progress = progress
     _check_conducts(config)
     if config.fidelity != "modelled":
-        courtroom.leave_chain()
+        runner.leave_chain()
     if config.fidelity == "played":
-        return PlayedCourt(courtroom)
+        return PlayedOutcomes(runner)
     if config.fidelity == "modelled":
-        return ModelledCourt(courtroom)
+        return ModelledOutcomes(runner)
     stream = Stream(config.seed, "sample")
-    return MixedCourt(courtroom, share=config.sample, stream=stream)
+    return MixedOutcomes(runner, share=config.sample, stream=stream)
 
 
 def _check_conducts(config: Config) -> None:
@@ -109,15 +109,15 @@ def prepare(config: Config, progress: Progress = lambda *_: None) -> None:
         UsageError: there is no such program, or a conduct is impossible with it.
     """
     _check_conducts(config)
-    courtroom = _open_courtroom(config.program, config.chain.url)
-    courtroom.progress = progress
+    runner = _make_runner(config.program, config.chain.url)
+    runner.progress = progress
     if config.fidelity == "played":
         named = {group.strategy for group in (*config.providers, *config.watchers) if group.count}
-        courtroom.check(sorted(filter(is_conduct, named)))
+        runner.check(sorted(filter(is_conduct, named)))
     else:
-        _ = courtroom.gas
+        _ = runner.gas
 
 
 @lru_cache(maxsize=4)
-def _open_courtroom(program: Program, url: str) -> Courtroom:
-    return Courtroom(program, url)
+def _make_runner(program: Program, url: str) -> CaseRunner:
+    return CaseRunner(program, url)

@@ -19,7 +19,7 @@ from moot.offchain.programs.partials import pack_partials
 from moot.offchain.programs.semantics import compute_element, compute_partials, finish
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.task import Task
-from moot.sim.trees import EvenTensor, EvenTree, read_operands
+from moot.sim.run_length import RunLengthTensor, RunLengthTree, read_operands
 
 OPERATORS = 1 << 12
 PLACE = 0xAAA
@@ -35,9 +35,9 @@ class Input:
     bits: int
 
     @property
-    def tensor(self) -> EvenTensor:
+    def tensor(self) -> RunLengthTensor:
         """The tensor with its tree."""
-        return EvenTensor(self.dtype, self.shape, {0: self.bits})
+        return RunLengthTensor(self.dtype, self.shape, {0: self.bits})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ class OperatorTask(Task):
         return self.hash_state(make_output(self.subject.node, {0: 0}))
 
     @cached_property
-    def inputs(self) -> tuple[EvenTensor, ...]:
+    def inputs(self) -> tuple[RunLengthTensor, ...]:
         """The tensors that the operator can read."""
         return tuple(each.tensor for each in self.subject.inputs)
 
-    def hash_state(self, output: EvenTensor) -> Digest:
+    def hash_state(self, output: RunLengthTensor) -> Digest:
         """Return the root of a state, given the operator's output in it."""
         return compute_state_root([tensor.root for tensor in (*self.inputs, output)])
 
@@ -100,10 +100,10 @@ def make_task(subject: Subject, arithmetic: Arithmetic = ORDERED) -> OperatorTas
     return OperatorTask(program, (), lambda _: (), 1, 1, subject)
 
 
-def make_output(node: Node, values: dict[int, int]) -> EvenTensor:
+def make_output(node: Node, values: dict[int, int]) -> RunLengthTensor:
     """Return a tensor like the output of an operator, with other values from these elements on."""
     kept = {element: bits for element, bits in values.items() if element < node.elements}
-    return EvenTensor(node.dtype, node.shape, kept or {0: 0})
+    return RunLengthTensor(node.dtype, node.shape, kept or {0: 0})
 
 
 def make_rows(shape: Sequence[int]) -> tuple[Row, ...]:
@@ -136,7 +136,7 @@ def _copy(kind: Kind, origin: Origin, reference: int, dtype: DType, shape: tuple
     return Node(kind, Function.COPY, dtype, shape, (operand,))
 
 
-class _WrongTensor(EvenTensor):
+class _WrongTensor(RunLengthTensor):
     """A tensor without elements that is claimed to have another top than it has."""
 
     @property
@@ -160,10 +160,10 @@ class OperatorRun:
         self._mask = 0 if is_honest else 1
 
     @cached_property
-    def _output(self) -> EvenTensor:
+    def _output(self) -> RunLengthTensor:
         subject, values = self._job.subject, self._job.partials
         if not values:
-            kind = _WrongTensor if self._mask else EvenTensor
+            kind = _WrongTensor if self._mask else RunLengthTensor
             return kind(subject.node.dtype, subject.node.shape, {0: 0})
         bits = {0: 0, subject.element: values[-1] ^ self._mask, subject.element + 1: 0}
         return make_output(subject.node, bits)
@@ -191,17 +191,17 @@ class OperatorRun:
         leaves |= {PLACE: self._output.root, PLACE + 1: roots[0]}
         leaves |= {first_sink + i: root for i, root in enumerate((*roots, self._output.root))}
         leaves[OPERATORS] = self._job.hash_state(self._output)
-        return EvenTree(Tag.TRACE_NODE, OPERATORS + 1, leaves)
+        return RunLengthTree(Tag.TRACE_NODE, OPERATORS + 1, leaves)
 
     def state_tree(self, step: int) -> Tree:
         """Return the tree over the tensors of the state before or after the step."""
         roots = [tensor.root for tensor in (*self._job.inputs, self._get_slot(step))]
         return Tree(Tag.STATE_NODE, roots)
 
-    def _get_slot(self, step: int) -> EvenTensor:
+    def _get_slot(self, step: int) -> RunLengthTensor:
         return self._output if step else make_output(self._job.subject.node, {0: 0})
 
-    def tensor(self, step: int, origin: Origin, reference: int) -> EvenTensor:
+    def tensor(self, step: int, origin: Origin, reference: int) -> RunLengthTensor:
         """Return the operator's output, or one of its inputs, with its tree."""
         if origin is Origin.STATE and reference == len(self._job.inputs):
             return self._get_slot(step)

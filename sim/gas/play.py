@@ -25,8 +25,8 @@ from moot.sim.gas.operators import OperatorRun
 from moot.sim.gas.operators import make_task as make_operator_task
 from moot.sim.gas.scenarios import Scenario
 from moot.sim.gas.variants import Deployment, agreeing, deploy
-from moot.sim.paper import PaperRun
-from moot.sim.paper import make_task as make_paper_task
+from moot.sim.synthetic_jobs import SyntheticRun
+from moot.sim.synthetic_jobs import make_task as make_paper_task
 
 ACCOUNTS = 8
 SETTING = Setting(size="tiny", steps=4, checkpoint_every=2)
@@ -126,9 +126,9 @@ def _make_runs(scenario: Scenario, folder: Path) -> tuple[Task, Testimony, Seque
     if scenario.subject is not None:
         job = make_operator_task(scenario.subject, arithmetic)
         return job, OperatorRun(job, is_honest=True), [OperatorRun(job, is_honest=False)]
-    assert scenario.size is not None, "a scenario is of a program, an operator, or in paper"
+    assert scenario.size is not None, "a scenario is of a program, an operator, or synthetic"
     task = make_paper_task(scenario.size, arithmetic)
-    return task, PaperRun(task), [PaperRun(task, lie) for lie in scenario.lies]
+    return task, SyntheticRun(task), [SyntheticRun(task, lie) for lie in scenario.lies]
 
 
 def _let_rule(game: Game, verifier: Address) -> Game:

@@ -24,7 +24,7 @@ def make_object(measured: Measured) -> dict[str, Any]:
     `total_gas` is everything from joining to payout for both sides, and so the sum of `by_phase`
     and of `by_call`; what the client paid to open the job is apart. `gas_per_halving_rounds` is the
     gas of all moves but those that end a match, for each bit of the place of the scalar operation:
-    null where the job is not in paper, or not narrowed down to exactly one operation.
+    null where the job is not synthetic, or not narrowed down to exactly one operation.
     """
     scenario, costs = measured.scenario, get_costs(measured.played)
     disputed = [cost for cost in costs if cost.call != OPENING]

@@ -1,7 +1,7 @@
 """Moot's own tournament: claims meet in pairs, and of two that meet at most one goes on.
 
 The bound is the protocol's. The measurement is a swarm of different lies against one honest
-provider, with every call made, witnessed and in a block of its time.
+provider, with every call made, checked and in a block of its time.
 """
 
 from dataclasses import dataclass

@@ -3,10 +3,10 @@
 from moot.contracts.model.types import Pair, Position
 from moot.offchain.disputes.play.actors import View
 from moot.offchain.disputes.referee.port import Call
-from moot.sim.scheme import Scheme
+from moot.sim.tricks.base import Trick
 
 
-class Censor(Scheme):
+class Censor(Trick):
     """Lies, and fills the blocks when its rivals want to move, for half a clock in all."""
 
     def hold(self, view: View, pending: Call) -> int:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from moot.offchain.disputes.play.actors import View
 from moot.offchain.disputes.referee.port import Call
-from moot.sim.scheme import Scheme
+from moot.sim.tricks.base import Trick
 
 
-class FrontRunner(Scheme):
+class FrontRunner(Trick):
     """Computes nothing: makes all calls of the others from its own account, a block before them."""
 
     def precede(self, view: View, pending: Call) -> Iterator[Call]:

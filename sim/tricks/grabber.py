@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from moot.contracts.reasons import Standing
 from moot.offchain.disputes.play.actors import Player, View
 from moot.offchain.disputes.referee.port import Call
-from moot.sim.scheme import Scheme
+from moot.sim.tricks.base import Trick
 
 
 @dataclass
-class Grabber(Scheme):
+class Grabber(Trick):
     """Lies and tells the truth, and tries every call that would pay it if the referee let it.
 
     To be paid too early and twice, to settle for itself, to rule, to call a rival late, to join

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from moot.offchain.disputes.play.actors import View
 from moot.offchain.disputes.referee.port import Call
-from moot.sim.scheme import Scheme
+from moot.sim.tricks.base import Trick
 
 
-class Hidden(Scheme):
+class Hidden(Trick):
     """Joins, looks at what the others show, and never shows its own claim."""
 
     def reveal(self, view: View) -> Iterator[Call]:

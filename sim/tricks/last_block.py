@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from moot.offchain.disputes.play.actors import View
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.port import Call
-from moot.sim.scheme import Scheme
+from moot.sim.tricks.base import Trick
 
 
-class LastBlock(Scheme):
+class LastBlock(Trick):
     """Lies, and makes every move in the last block of its clock."""
 
     def move(self, view: View, board: Board) -> Iterator[Call]:

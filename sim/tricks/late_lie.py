@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from moot.offchain.disputes.play.actors import View
 from moot.offchain.disputes.referee.port import Call
-from moot.sim.scheme import Scheme
+from moot.sim.tricks.base import Trick
 
 
-class LateLie(Scheme):
+class LateLie(Trick):
     """Joins with a lie in the last block in which a new claim may join, which prolongs the job."""
 
     def commit(self, view: View) -> Iterator[Call]:

@@ -5,10 +5,10 @@ from itertools import islice
 
 from moot.offchain.disputes.play.actors import View
 from moot.offchain.disputes.referee.port import Call
-from moot.sim.scheme import Scheme
+from moot.sim.tricks.base import Trick
 
 
-class Revenant(Scheme):
+class Revenant(Trick):
     """Lies, and joins the same claim from another account whenever an account is defeated."""
 
     def commit(self, view: View) -> Iterator[Call]:

@@ -7,7 +7,7 @@ from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.play.actors import Player, View
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.port import Call
-from moot.sim.scheme import Scheme
+from moot.sim.tricks.base import Trick
 
 
 class _ZeroPlayer(Player):
@@ -19,7 +19,7 @@ class _ZeroPlayer(Player):
         return ZERO
 
 
-class ZeroClaim(Scheme):
+class ZeroClaim(Trick):
     """Claims a history whose top is zero, which nobody can open, and never moves."""
 
     player = _ZeroPlayer

@@ -128,7 +128,7 @@ def plain_words() -> Iterator[None]:
         "moot.offchain.parties.answers",
     )
     names = [f"{chain_referee}.pack_call", f"{answers}.pack_args"]
-    readers = (chain_referee, "moot.offchain.parties.sight")
+    readers = (chain_referee, "moot.offchain.parties.polled_referee")
     names += [f"{it}.unpack_{name}" for it in readers for name in ("job", "member")]
     names += [f"{answers}.unpack_{name}" for name in ("demand", "promise")]
     names.append("moot.offchain.parties.promises.unpack_promise")

@@ -8,7 +8,7 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.providers.rates import Timing
 from moot.offchain.providers.task import Task
-from moot.sim.paper import Lie, PaperRun, PaperTask, Size, make_task
+from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
 
 Spend = Callable[[float], None]
 
@@ -34,22 +34,22 @@ class Work:
 
 
 @cache
-def get_task(size: Size) -> PaperTask:
+def get_task(size: Size) -> SyntheticTask:
     """Return the task of a size."""
     return make_task(size)
 
 
 @cache
-def cut_task(size: Size, steps: int) -> PaperTask:
+def cut_task(size: Size, steps: int) -> SyntheticTask:
     """Return the first steps of a task, as a task."""
     task = get_task(size)
     return replace(task, steps=steps, checkpoint_every=min(task.checkpoint_every, steps))
 
 
 @cache
-def get_run(size: Size, lie: Lie | None) -> PaperRun:
+def get_run(size: Size, lie: Lie | None) -> SyntheticRun:
     """Return a run of a task, honest without a lie."""
-    return PaperRun(get_task(size), lie)
+    return SyntheticRun(get_task(size), lie)
 
 
 class WorkingRun:

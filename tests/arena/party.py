@@ -1,4 +1,4 @@
-"""The seat of a shipped provider: its own code at a desk of the simulated chain."""
+"""The seat of a shipped provider: its own code at a context of the simulated chain."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,11 +12,11 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain.accounts import FeePolicy, open_chain
 from moot.offchain.chain.accounts.opening import OwnChain
 from moot.offchain.chain.connection import Contract
-from moot.offchain.parties import keeper, serving
-from moot.offchain.parties.live import Desk
+from moot.offchain.parties import daemon, serving
+from moot.offchain.parties.context import PartyContext
+from moot.offchain.parties.polled_referee import PolledReferee
 from moot.offchain.parties.provider import Provider
 from moot.offchain.parties.settings import Settings
-from moot.offchain.parties.sight import Sight
 from tests.arena.codec import Codec, Reader
 from tests.arena.ledger import CHAIN_ID, REFEREE
 from tests.arena.node import Node
@@ -87,22 +87,24 @@ class Seat:
     def run(self) -> None:
         """Be the provider until something ends it."""
         with (
-            patch.object(keeper, "open_signers", lambda *_, **__: [Signer(self.address)]),
-            patch.object(keeper, "connected_desk", self._connect),
-            keeper.opened_keeper(Provider, self.settings, self._tell) as provider,
+            patch.object(daemon, "open_signers", lambda *_, **__: [Signer(self.address)]),
+            patch.object(daemon, "connected_context", self._connect),
+            daemon.opened_daemon(Provider, self.settings, self._tell) as provider,
         ):
             provider.run()
 
-    def open_other_desk(self) -> Desk:
-        """Return a desk that only looks, as the process that computes has one."""
+    def open_other_context(self) -> PartyContext:
+        """Return a context that only looks, as the process that computes has one."""
         with self._opened_chain([]) as chain:
-            return self._make_desk(chain, NOBODY)
+            return self._make_context(chain, NOBODY)
 
     @contextmanager
-    def _connect(self, _settings: Settings, _tell: Tell, signers: list[Signer]) -> Iterator[Desk]:
-        """Open a desk; see connected_desk."""
+    def _connect(
+        self, _settings: Settings, _tell: Tell, signers: list[Signer]
+    ) -> Iterator[PartyContext]:
+        """Open a context; see connected_context."""
         with self._opened_chain(signers) as chain:
-            yield self._make_desk(chain, self.address)
+            yield self._make_context(chain, self.address)
 
     @contextmanager
     def _opened_chain(self, signers: list[Signer]) -> Iterator[OwnChain]:
@@ -121,9 +123,9 @@ class Seat:
         ):
             yield chain
 
-    def _make_desk(self, chain: OwnChain, address: Address) -> Desk:
+    def _make_context(self, chain: OwnChain, address: Address) -> PartyContext:
         contract = Contract(chain, REFEREE, self._codec, None)  # type: ignore[arg-type] # alike
-        sight = Sight(chain, contract, ORDERED, address)
+        sight = PolledReferee(chain, contract, ORDERED, address)
         sight._reader = Reader()  # type: ignore[assignment] # alike
         sight.look_first(len(self._nodes))
-        return Desk(self.settings, chain, sight, address, self._tell)
+        return PartyContext(self.settings, chain, sight, address, self._tell)

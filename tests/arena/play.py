@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
-from moot.offchain.parties import keeper
+from moot.offchain.parties import daemon
 from tests.arena import party, workshop
 from tests.arena.assumptions import find_broken
 from tests.arena.clock import ruled_by
@@ -66,7 +66,7 @@ def play_in_world(story: Story) -> tuple[Verdict, World]:
         world = World(story, folder)
         stack.enter_context(ruled_by(world.clock))
         stack.enter_context(workshop.simulated(world.shop))
-        stack.enter_context(patch.object(keeper, "recall_run", world.recall))
+        stack.enter_context(patch.object(daemon, "recall_run", world.recall))
         world.watchers.append(watch_block)
         ended = _run(world)
         broken = dict(world.broken)

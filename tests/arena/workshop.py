@@ -17,8 +17,8 @@ from moot.offchain.disputes.joining.conditions import Finding
 from moot.offchain.errors import MootError
 from moot.offchain.parties import computing, workshop
 from moot.offchain.parties.computing import IncompleteJob, UnwantedJob
+from moot.offchain.parties.context import PartyContext
 from moot.offchain.parties.folder import Folder
-from moot.offchain.parties.live import Desk
 from moot.offchain.parties.policy import Policy
 from moot.offchain.parties.workshop import DONE, Checks, encode_lack
 from tests.arena.clock import Clock
@@ -82,15 +82,17 @@ class Shop:
     Args:
         clock: the clock.
         find_work: returns what a job's program costs, by its terms.
-        open_desk: returns a desk of the process's own.
+        open_context: returns a context of the process's own.
 
     Attributes:
         spent_s: seconds that each job has been computed for.
         missing: parts that its store does not have, by job.
     """
 
-    def __init__(self, clock: Clock, find_work: FindWork, open_desk: Callable[[], Desk]) -> None:
-        self._clock, self._find_work, self._open_desk = clock, find_work, open_desk
+    def __init__(
+        self, clock: Clock, find_work: FindWork, open_context: Callable[[], PartyContext]
+    ) -> None:
+        self._clock, self._find_work, self._open_context = clock, find_work, open_context
         self._running: tuple[Process | None, int, float] = None, -1, 0.0
         self.spent_s: dict[int, float] = {}
         self.missing: dict[int, list[Any]] = {}
@@ -104,10 +106,10 @@ class Shop:
 
     def begin(self, process: Process, job_id: int, checks: Checks) -> None:
         """Find out what a job comes to, and let that be known once its time has passed."""
-        desk = self._open_desk()
+        context = self._open_context()
         before = self._clock.work
-        with tempfile.TemporaryDirectory(dir=desk.folder) as scratch:
-            silent = replace(desk, tell=lambda *_, **__: None)
+        with tempfile.TemporaryDirectory(dir=context.folder) as scratch:
+            silent = replace(context, tell=lambda *_, **__: None)
             answer = self._try(silent, Path(scratch), job_id, checks)
         seconds = self._clock.work - before
         self._clock.work = before
@@ -123,9 +125,9 @@ class Shop:
                 process.die()
                 return
             if not answer["problem"]:
-                with self._pieces(desk, job_id):
+                with self._pieces(context, job_id):
                     before = self._clock.work
-                    self._compute(desk, desk.folder, job_id, Checks.NONE)
+                    self._compute(context, context.folder, job_id, Checks.NONE)
                     self._clock.work = before
             process.listen({"event": DONE, "line": "", "job": job_id, **answer})
 
@@ -143,12 +145,14 @@ class Shop:
         is_on = self.is_running and running == job_id
         return self.spent_s.get(job_id, 0.0) + (self._clock.now - started if is_on else 0.0)
 
-    def _try(self, desk: Desk, folder: Path, job_id: int, checks: Checks) -> dict[str, Any] | None:
+    def _try(
+        self, context: PartyContext, folder: Path, job_id: int, checks: Checks
+    ) -> dict[str, Any] | None:
         """Check and compute a job in a folder that nobody keeps; None if that ends the process."""
         problem, is_final, lack = "", False, Lack()
         try:
-            with self._pieces(desk, job_id):
-                self._compute(desk, folder, job_id, checks)
+            with self._pieces(context, job_id):
+                self._compute(context, folder, job_id, checks)
         except MootError as error:
             problem, is_final = str(error), isinstance(error, UnwantedJob)
             if isinstance(error, IncompleteJob):
@@ -158,14 +162,14 @@ class Shop:
         about = {"problem": problem, "is_final": is_final}
         return about | {"missing": json.loads(json.dumps(encode_lack(lack)))}
 
-    def _compute(self, desk: Desk, path: Path, job_id: int, checks: Checks) -> None:
-        folder = Folder(path, desk.chain, desk.referee.address)
-        computing.compute(desk, Policy(), job_id, folder, checks)
+    def _compute(self, context: PartyContext, path: Path, job_id: int, checks: Checks) -> None:
+        folder = Folder(path, context.chain, context.referee.address)
+        computing.compute(context, Policy(), job_id, folder, checks)
 
     @contextmanager
-    def _pieces(self, desk: Desk, job_id: int) -> Iterator[None]:
+    def _pieces(self, context: PartyContext, job_id: int) -> Iterator[None]:
         """Let the shipped checks and the run be of a synthetic job."""
-        work = self._find_work(desk.referee.job(job_id).terms)
+        work = self._find_work(context.referee.job(job_id).terms)
         task = get_task(work.size)
 
         def spend(seconds: float) -> None:

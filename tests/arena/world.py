@@ -14,7 +14,7 @@ from moot.offchain.disputes.play.party import Party
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.parties.settings import Settings
-from moot.sim.paper import Size
+from moot.sim.synthetic_jobs import Size
 from tests.arena.adversaries.table import FAMILIES
 from tests.arena.chain import Chain
 from tests.arena.clock import Clock
@@ -82,7 +82,7 @@ class World:
             url: Node(self.chain, self.codec, url, self._twist, self._withholds) for url in urls
         }
         self.seat = Seat(HONEST, self.settings, self.codec, self.nodes, folder, self._tell)
-        self.shop = Shop(self.clock, self.find_work, self.seat.open_other_desk)
+        self.shop = Shop(self.clock, self.find_work, self.seat.open_other_context)
         self.served = Server.served
         self.served.clear()
         self.watchers: list[Any] = []

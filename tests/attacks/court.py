@@ -18,8 +18,8 @@ from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
-from moot.sim.paper import Lie, PaperRun, PaperTask, Size, make_task
-from moot.sim.trees import EvenTree
+from moot.sim.run_length import RunLengthTree
+from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
 from tests.attacks.twin import Twin
 
 SALT = b"\x5a" * 32
@@ -73,9 +73,9 @@ class Court:
         return self.referee.store.jobs[self.job_id]
 
     @property
-    def paper(self) -> PaperTask:
+    def synthetic(self) -> SyntheticTask:
         """The task, if it is a synthetic one."""
-        assert isinstance(self.task, PaperTask)
+        assert isinstance(self.task, SyntheticTask)
         return self.task
 
     @property
@@ -215,12 +215,12 @@ class Court:
         self.referee.call("settle", self.client, self.job_id, self.get_top(seat))
 
 
-class FalseFlag(PaperRun):
+class FalseFlag(SyntheticRun):
     """Claims the true history, and defends it with the traces of a lie."""
 
-    def __init__(self, task: PaperTask, lie: Lie) -> None:
+    def __init__(self, task: SyntheticTask, lie: Lie) -> None:
         super().__init__(task, lie)
-        self.honest = PaperRun(task)
+        self.honest = SyntheticRun(task)
 
     @property
     def history(self) -> Tree:
@@ -236,7 +236,7 @@ class FalseFlag(PaperRun):
         lied, last = super().trace(step), self._paper.size.operators
         leaves = {i: lied.node(0, i) for i in range(last)}
         leaves[last] = self.honest.trace(step).node(0, last)
-        return EvenTree(Tag.TRACE_NODE, last + 1, leaves)
+        return RunLengthTree(Tag.TRACE_NODE, last + 1, leaves)
 
 
 def open_court(referee: Twin, *lies: Lie | None, size: Size = SMALL, **changes: object) -> Court:
@@ -249,7 +249,7 @@ def open_court(referee: Twin, *lies: Lie | None, size: Size = SMALL, **changes: 
         changes: what the terms say that is not usual here.
     """
     task = make_task(size)
-    return Court(referee, task, [PaperRun(task, lie) for lie in lies], changes)
+    return Court(referee, task, [SyntheticRun(task, lie) for lie in lies], changes)
 
 
 def read_end(events: Sequence[Event]) -> tuple[Address | None, Ending]:

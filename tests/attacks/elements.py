@@ -15,12 +15,12 @@ from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
-from moot.sim.trees import EvenTensor, EvenTree
+from moot.sim.run_length import RunLengthTensor, RunLengthTree
 from tests.attacks.court import Court
 from tests.attacks.twin import Twin
 
 F32 = DType.FLOAT32
-STATE = EvenTensor(F32, (2,), {0: 0x40490FDB, 1: 0xC2280000})
+STATE = RunLengthTensor(F32, (2,), {0: 0x40490FDB, 1: 0xC2280000})
 """The one tensor of the state before the last step: pi and -42."""
 ROWS = (Row(2, 0, ((0, 1),)),)
 
@@ -67,7 +67,7 @@ class ElementRun(Run):
     def history(self) -> Tree:
         """The tree over the claimed history."""
         leaves = {0: self.task.start_root, self.task.steps - 1: self.after}
-        return EvenTree(Tag.HISTORY_NODE, self.task.steps, leaves)
+        return RunLengthTree(Tag.HISTORY_NODE, self.task.steps, leaves)
 
     def trace(self, step: int) -> Tree:
         """Return the tree over the outputs of the last step, and the state after it."""
@@ -108,7 +108,7 @@ def make_runs(task: Task, node: Node, bits: Sequence[int], element: int = 0) -> 
     runs = []
     for number, own in enumerate(bits):
         values = {0: 0, element: own} if element else {0: own}
-        output = EvenTensor(node.dtype, node.shape, values)
+        output = RunLengthTensor(node.dtype, node.shape, values)
         runs.append(ElementRun(task, output, bytes([number + 2]) * 32))
     return runs
 

@@ -10,7 +10,7 @@ from moot.offchain.commitments.tree import Tree
 from moot.offchain.disputes.play import descents as dives
 from moot.offchain.disputes.play import players
 from moot.offchain.disputes.play.tournament import Tournament
-from moot.sim.paper import Lie
+from moot.sim.synthetic_jobs import Lie
 from tests.attacks.court import HONEST, LIE, SALT, SMALL, Call, Court, FalseFlag, open_court
 from tests.attacks.twin import Twin
 
@@ -173,7 +173,7 @@ def test_s5_honest_root_defended_by_silence_costs_its_defender_only(referee: Twi
 def test_s5_honest_root_defended_by_a_lie_does_not_fall(referee: Twin, late: bool) -> None:  # noqa: FBT001 - a test's case
     """A false flag loses its own match; the claim wins through a member that joined, or joins."""
     court = open_court(referee, HONEST, LIE, HONEST)
-    court.runs = [FalseFlag(court.paper, replace(LIE, element=0)), *court.runs[1:]]
+    court.runs = [FalseFlag(court.synthetic, replace(LIE, element=0)), *court.runs[1:]]
     court.assemble([0, 1] if late else None)
     assert court.finish(court.start(0, 1))[0] == court.members[1]
     if late:

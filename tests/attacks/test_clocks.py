@@ -4,7 +4,7 @@ import pytest
 
 from moot.contracts.model.types import Event, Position
 from moot.contracts.reasons import Ending, Phase, Reason, Standing, Status
-from moot.sim.paper import Lie
+from moot.sim.synthetic_jobs import Lie
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court, read_end
 from tests.attacks.twin import Twin
 from tests.quick import every
@@ -147,7 +147,7 @@ def test_c7_both_wrong_at_the_leaf_both_lose(referee: Twin) -> None:
     court.play_to(pair, Phase.LEAF)
     board = court.look(pair)
     assert board is not None
-    last = court.paper.partials[34]
+    last = court.synthetic.partials[34]
     assert set(board.facts.bits) == {last ^ 1, last ^ 6}
     assert read_end(court.make(court.make_leaf(pair, 0))) == (None, Ending.SCALAR)
     assert [referee.member(0, m).standing for m in court.members] == [Standing.DEFEATED] * 2

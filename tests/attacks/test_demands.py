@@ -31,13 +31,13 @@ from moot.offchain.disputes.availability.demands import (
 )
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.offchain.parties import keeper
+from moot.offchain.parties import daemon
 from moot.offchain.parties.answers import Answers, choose_deposit
-from moot.offchain.parties.live import Desk
+from moot.offchain.parties.context import PartyContext
+from moot.offchain.parties.polled_referee import PolledReferee
 from moot.offchain.parties.promises import MOST_CALLS, Promises
 from moot.offchain.parties.provider import Provider
 from moot.offchain.parties.settings import Settings
-from moot.offchain.parties.sight import Sight
 from moot.offchain.parties.workshop import Result
 from tests.quick import share
 from tests.referee.deliveries import HISTORY, PLACES, SHARERS, find, win_with_premium
@@ -107,17 +107,17 @@ class Market:
         """Return the promises as a process sees them that has just begun."""
         return Promises(self.sit(**settings))
 
-    def sit(self, **settings: Any) -> Desk:
-        """Seat the party at a new desk."""
+    def sit(self, **settings: Any) -> PartyContext:
+        """Seat the party at a new context."""
         for chain in self.opened:
             chain.close()
         signer = NodeAccount(self.own, self.transport)
         chain = open_chain(self.transport, [signer], FeePolicy(), folder=self.folder)
         self.opened = [chain]
         told = Settings(availability=self.contract.address, **{"demand_budget": 10.0, **settings})
-        sight = Sight(chain, bind_referee(chain, self.referee.address), ORDERED, self.own)
+        sight = PolledReferee(chain, bind_referee(chain, self.referee.address), ORDERED, self.own)
         sight.look()
-        return Desk(told, chain, sight, self.own, lambda *_, **__: None)
+        return PartyContext(told, chain, sight, self.own, lambda *_, **__: None)
 
     def spend(self) -> int:
         """Return the party's balance, in wei."""
@@ -148,7 +148,7 @@ def test_a10_a_look_costs_the_same_however_many_demands_were_ever_made(market: M
     before, more = 3, share(400)
     job_id, subject = market.post()
     party = market.begin()
-    jobs = {job_id: party._desk.referee.follow(job_id)}
+    jobs = {job_id: party._context.referee.follow(job_id)}
     asked = []
     for places in (list_places(before), list_places(before + more)[before:]):
         market.demand(subject, places)
@@ -177,7 +177,7 @@ def test_a10_demands_come_after_all_moves_of_a_turn(
     provider.note_failure(work, failed)
     assert market.transport.exchanges == []
     made: list[str] = []
-    monkeypatch.setattr(keeper, "take_turns", lambda *_: made.append("moves") or [])
+    monkeypatch.setattr(daemon, "take_turns", lambda *_: made.append("moves") or [])
     monkeypatch.setattr(Answers, "send", lambda _, calls: made.extend(it.name for it in calls))
     provider.take_turn()
     assert made == ["moves", *["demand"] * 3]
@@ -198,14 +198,14 @@ def test_a10_what_a_look_tells_is_what_the_contract_has(market: Market) -> None:
     """Open, shown, unanswered and returned demands are told apart without a question for each."""
     job_id, subject = market.post()
     party = market.begin()
-    job = party._desk.referee.follow(job_id)
+    job = party._context.referee.follow(job_id)
     party.act({job_id: job}, {job_id: lack(3)})
     market.demand(subject, [(Part.PROGRAM.value, 0, 0), (Part.START.value, 1, 0)])
     call = find_shown(subject)
     market.contract.transact(*call, sender=market.stranger)
     market.chain.mine(ANSWER_BLOCKS + 2)
     for _ in range(3):
-        party._desk.referee.look()
+        party._context.referee.look()
         party.act({job_id: job}, {})
     view = party.look(job_id, job)
     assert view is not None
@@ -227,7 +227,7 @@ def test_a9_demands_of_a_job_cost_a_share_of_its_reward(market: Market) -> None:
     """What lacks more than the share covers is not demanded at all: not the first part of it."""
     job_id, _ = market.post()
     party = market.begin(demand_share=0.1)
-    job, before = party._desk.referee.follow(job_id), market.spend()
+    job, before = party._context.referee.follow(job_id), market.spend()
     found = party.act({job_id: job}, {job_id: lack(20)})[job_id]
     assert "20 demands at least" in found.problem
     assert not found.is_due
@@ -247,7 +247,7 @@ def more(count: int) -> Lack:
 def test_a9_reward_is_shared_with_whoever_has_committed(market: Market) -> None:
     """A job that others have joined pays less, and so less is paid for it."""
     job_id, _ = market.post()
-    job = market.begin()._desk.referee.follow(job_id)
+    job = market.begin()._context.referee.follow(job_id)
     assert calculate_share(job, 0.25) == REWARD_WEI // 4
     assert calculate_share(replace(job, hidden=4), 0.25) == REWARD_WEI // 20
 
@@ -258,7 +258,7 @@ def test_a9_all_jobs_have_one_budget_which_outlives_the_process(market: Market) 
     before = market.spend()
     for job_id in jobs:
         party = market.begin(demand_share=0.1, demand_budget=0.1)
-        job = party._desk.referee.follow(job_id)
+        job = party._context.referee.follow(job_id)
         party.act({job_id: job}, {job_id: lack(4)})
     assert 4 * MIN_DEPOSIT_WEI < before - market.spend() <= ETHER // 10
 
@@ -267,10 +267,10 @@ def test_a9_deposits_that_come_back_count_no_more(market: Market) -> None:
     """A client that breaks its promise does not use the budget up."""
     job_id, _ = market.post()
     party = market.begin(demand_share=0.1, demand_budget=0.05)
-    jobs = {job_id: party._desk.referee.follow(job_id)}
+    jobs = {job_id: party._context.referee.follow(job_id)}
     party.act(jobs, {job_id: lack(4)})
     other, _ = market.post()
-    wanted = {**jobs, other: party._desk.referee.follow(other)}
+    wanted = {**jobs, other: party._context.referee.follow(other)}
     assert party.act(wanted, {other: lack(4)})[other].problem
     market.chain.mine(ANSWER_BLOCKS + 2)
     party.act(jobs, {})
@@ -281,7 +281,7 @@ def test_a9_nothing_is_demanded_that_comes_too_late(market: Market) -> None:
     """An answer after the last block to commit is of no use, however cheap it is."""
     job_id, _ = market.post()
     party = market.begin()
-    job = party._desk.referee.follow(job_id)
+    job = party._context.referee.follow(job_id)
     market.chain.mine(job.commit_deadline - market.chain.block_number() - ANSWER_BLOCKS)
     assert "an answer may take" in party.act({job_id: job}, {job_id: lack(1)})[job_id].problem
 
@@ -290,14 +290,14 @@ def test_a10_calls_of_a_block_are_few_and_nobody_waits_for_a_fee(market: Market)
     """Demands of all jobs together fill no block, and none is sent that no block would take."""
     first, second = market.post()[0], market.post()[0]
     party = market.begin(demand_share=1.0)
-    jobs = {it: party._desk.referee.follow(it) for it in (first, second)}
+    jobs = {it: party._context.referee.follow(it) for it in (first, second)}
     lacks = {first: lack(12), second: lack(12)}
-    cheap = replace(party._desk.settings, max_fee_gwei=0.0)
-    dear, party._desk.settings = party._desk.settings, cheap
+    cheap = replace(party._context.settings, max_fee_gwei=0.0)
+    dear, party._context.settings = party._context.settings, cheap
     before = market.spend()
     party.act(jobs, lacks)
     assert market.spend() == before
-    party._desk.settings = dear
+    party._context.settings = dear
     party.act(jobs, lacks)
     views = [party.look_at({name: 0})[name] for name in map(party._name, jobs, jobs.values())]
     assert sum(len(view.demands) for view in views) == MOST_CALLS
@@ -307,7 +307,7 @@ def test_a10_own_demands_are_found_without_a_look_at_every_job(market: Market) -
     """A party that begins anew reads one log, whatever jobs and demands there were."""
     subjects = [market.post()[1] for _ in range(4)]
     party = market.begin()
-    job = party._desk.referee.follow(2)
+    job = party._context.referee.follow(2)
     party.act({2: job}, {2: lack(2)})
     for subject in subjects:
         market.demand(subject, list_places(10)[4:])

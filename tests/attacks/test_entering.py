@@ -13,8 +13,8 @@ from moot.offchain.commitments.tree import Digest, Tree, hash_root
 from moot.offchain.disputes.play.descents import make_dive
 from moot.offchain.disputes.play.players import get_tree
 from moot.offchain.disputes.referee.board import Board
-from moot.sim.paper import Lie, PaperRun, PaperTask, Size
-from moot.sim.trees import EvenTree
+from moot.sim.run_length import RunLengthTree
+from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask
 from tests.attacks.court import HONEST, LIE, SMALL, Call, Court, open_court
 from tests.attacks.twin import Twin
 from tests.quick import every, only
@@ -37,10 +37,10 @@ def look(court: Court, pair: Pair) -> Board:
     return board
 
 
-def get_run(court: Court, call: Call) -> PaperRun:
+def get_run(court: Court, call: Call) -> SyntheticRun:
     """Return what the sender of a call claims."""
     run = court.runs[court.members.index(call.sender)]
-    assert isinstance(run, PaperRun)
+    assert isinstance(run, SyntheticRun)
     return run
 
 
@@ -147,7 +147,7 @@ def test_s11_nobody_is_in_a_tree_once_its_leaf_is_reached(
     assert Phase.HISTORY in phases
 
 
-def list_leaves(call: Call, run: PaperRun, board: Board) -> Iterator[tuple[Digest, Reason]]:
+def list_leaves(call: Call, run: SyntheticRun, board: Board) -> Iterator[tuple[Digest, Reason]]:
     """Yield what is not the mover's leaf where it picks, with the reason of the refusal."""
     dive = call.args[-1]
     tree = get_tree(run, board.position.phase, board.facts)
@@ -304,10 +304,10 @@ def test_s11_tensor_is_entered_at_the_disputed_operator_only(referee: Twin) -> N
     assert court.refuse(call, name="enter_state", args=state) == Reason.BAD_PROOF
 
 
-class Disguised(PaperRun):
+class Disguised(SyntheticRun):
     """A run that presents an operator's output as a state."""
 
-    def __init__(self, task: PaperTask, lie: Lie) -> None:
+    def __init__(self, task: SyntheticTask, lie: Lie) -> None:
         super().__init__(task, lie)
         self.disguise = Tree(Tag.STATE_NODE, [bytes([n]) * 32 for n in range(1, 4)])
 
@@ -316,13 +316,13 @@ class Disguised(PaperRun):
         lied = super().trace(step)
         leaves = {place: lied.node(0, place) for place in range(lied.count)}
         leaves[self._lie.operator] = hash_root(Tag.STATE_ROOT, 3, self.disguise.top)
-        return EvenTree(Tag.TRACE_NODE, lied.count, leaves)
+        return RunLengthTree(Tag.TRACE_NODE, lied.count, leaves)
 
 
 def test_s11_state_is_entered_behind_the_last_operator_only(referee: Twin) -> None:
     """Who hides a state among the outputs can't open it there, and loses by its clock."""
     court = open_court(referee, LIE, HONEST)
-    liar = Disguised(court.paper, LIE)
+    liar = Disguised(court.synthetic, LIE)
     court.runs = [liar, court.runs[1]]
     pair = court.begin()
     court.play_to(pair, Phase.TRACE, entered=BOTH)

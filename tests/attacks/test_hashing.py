@@ -15,7 +15,7 @@ from moot.offchain.commitments.tensors import encode_header
 from moot.offchain.commitments.tree import Digest, Tree, hash_node
 from moot.offchain.programs.encoding import encode_node
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin
-from moot.sim.paper import Lie
+from moot.sim.synthetic_jobs import Lie
 from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, FalseFlag, open_court
 from tests.attacks.elements import F32, ROWS, make_runs, make_task
 from tests.attacks.twin import Twin
@@ -292,7 +292,7 @@ def test_g5_reorganised_chain_cannot_retarget_a_move(referee: Twin) -> None:
         court.make(entering)
         answer = court.find(pair)
     # The chain is reorganised: this time the other side opens another trace.
-    court.runs = [court.runs[0], FalseFlag(court.paper, Lie(6, operator=2))]
+    court.runs = [court.runs[0], FalseFlag(court.synthetic, Lie(6, operator=2))]
     court.make(court.find(pair))
     assert court.refuse(answer) == Reason.STALE
     other = court.find(pair)

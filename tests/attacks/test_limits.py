@@ -23,7 +23,7 @@ from moot.offchain.programs.limits import (
     MAX_STEPS,
 )
 from moot.offchain.programs.semantics import compute_element
-from moot.sim.trees import EvenTensor, EvenTree
+from moot.sim.run_length import RunLengthTensor, RunLengthTree
 from tests.attacks.court import Court
 from tests.attacks.elements import decide, make_runs, make_task
 from tests.attacks.twin import Twin
@@ -127,9 +127,11 @@ def make_longest_leaf() -> tuple[Context, Node, bytes]:
     """Return a leaf that reads eight elements of the largest tensors in the largest data set."""
     widths = {DType.INT64: 2**60 - 1, F32: ELEMENTS}
     step, last = MAX_STEPS - 1, MAX_SLOTS - 1
-    tensors = {dtype: EvenTensor(dtype, (1,) * 7 + (n,), {0: 0}) for dtype, n in widths.items()}
+    tensors = {
+        dtype: RunLengthTensor(dtype, (1,) * 7 + (n,), {0: 0}) for dtype, n in widths.items()
+    }
     roots = {0: tensors[DType.INT64].root, step * MAX_SLOTS + last: tensors[F32].root}
-    data = EvenTree(Tag.DATA_NODE, MAX_STEPS * MAX_SLOTS, roots)
+    data = RunLengthTree(Tag.DATA_NODE, MAX_STEPS * MAX_SLOTS, roots)
     reads = []
     evidence = []
     for place in (*range(1, MAX_OPERANDS), 0):

@@ -15,7 +15,7 @@ from moot.offchain.commitments.tree import Tree
 from moot.offchain.errors import Reverted
 from moot.offchain.programs.encoding import encode_node
 from moot.offchain.programs.graph import Kind, Node, Origin, immediate
-from moot.sim.trees import EvenTensor, EvenTree
+from moot.sim.run_length import RunLengthTensor, RunLengthTree
 from tests.attacks.court import Call, Court, read_end
 from tests.attacks.elements import ElementRun, decide, make_runs, make_task
 from tests.attacks.test_entering import swap
@@ -38,10 +38,10 @@ WIDE = Node(Kind.MAP, Function.COPY, F32, (100,), (immediate(F32, ONE),))
 """One of two chunks, of 64 and of 36 elements."""
 
 
-class CutTensor(EvenTensor):
+class CutTensor(RunLengthTensor):
     """A tensor with one chunk of the wrong length in its tree."""
 
-    def __init__(self, honest: EvenTensor, place: int, chunk: bytes) -> None:
+    def __init__(self, honest: RunLengthTensor, place: int, chunk: bytes) -> None:
         self.header = honest.header
         self._chunks = [chunk if n == place else honest.chunk(n) for n in range(2)]
         self.tree: Any = Tree(Tag.TENSOR_NODE, [hash_chunk(own) for own in self._chunks])
@@ -64,7 +64,7 @@ def test_h1_leaf_of_a_tensor_is_a_whole_chunk(
     """
     task = make_task(WIDE)
     runs = make_runs(task, WIDE, (ONE, ONE))
-    truth = cast("EvenTensor", runs[1 - liar].output)
+    truth = cast("RunLengthTensor", runs[1 - liar].output)
     whole = truth.chunk(place)
     chunk = (whole + whole)[:size].ljust(min(size, CHUNK_BYTES), b"\1")
     runs[liar] = replace(runs[liar], output=CutTensor(truth, place, chunk))
@@ -154,12 +154,12 @@ class FirstRun(LateRun):
     @cached_property
     def history(self) -> Tree:
         """No checkpoint is as it was at the start."""
-        return EvenTree(Tag.HISTORY_NODE, len(self.task.checkpoints), {0: self.after})
+        return RunLengthTree(Tag.HISTORY_NODE, len(self.task.checkpoints), {0: self.after})
 
     def interval(self, first: int) -> Tree:
         """Return the tree over the states after the steps of the first interval."""
         assert first == 0
-        return EvenTree(Tag.INTERVAL_NODE, self.task.checkpoint_every, {0: self.after})
+        return RunLengthTree(Tag.INTERVAL_NODE, self.task.checkpoint_every, {0: self.after})
 
 
 @pytest.mark.parametrize(("steps", "every"), every(6, [(1, 1), (3, 3), (2, 1), (5, 2), (9, 1)]))

@@ -3,7 +3,7 @@
 import pytest
 
 from moot.offchain.providers.run import Run
-from tests.end_to_end.courtroom import LIARS, Case, draw_cheat, get_case
+from tests.end_to_end.fixtures import LIARS, Case, draw_cheat, get_case
 
 PROGRAM = "mlp"
 

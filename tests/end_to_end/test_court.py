@@ -16,12 +16,12 @@ import pytest
 from moot.contracts.deployment import deploy_referee
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.chain import connect
-from moot.offchain.court.record import encode_record, read_record
 from moot.offchain.disputes.referee.code import compare_codes
+from moot.offchain.record.schema import encode_record, read_record
 from tests.chain_helpers import LoopbackNode, compile_ledger, deploy_ledger, open_node
-from tests.court_helpers import SCALAR, make_small_record, open_chain
 from tests.end_to_end.command import complaint, moot
 from tests.quick import every
+from tests.record_helpers import SCALAR, make_small_record, open_chain
 
 MOOT = Path(sys.executable).with_name("moot")
 DISPUTE = ("dispute", "--program", "mlp", "--steps", "2", "--checkpoint-every", "1")

@@ -23,7 +23,7 @@ from moot.offchain.providers.cheats.reading import make_cheat
 from moot.offchain.providers.cheats.wrong_output import WrongOutput
 from moot.offchain.providers.run import Run
 from tests import oracle
-from tests.end_to_end.courtroom import (
+from tests.end_to_end.fixtures import (
     COURTS,
     NAMES,
     STEPS,

@@ -20,7 +20,7 @@ from moot.offchain.disputes.referee.port import Call, ModelReferee
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store
-from tests.end_to_end.courtroom import (
+from tests.end_to_end.fixtures import (
     COURTS,
     LONG,
     Case,

@@ -16,7 +16,7 @@ from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store
-from tests.end_to_end.courtroom import (
+from tests.end_to_end.fixtures import (
     Case,
     check_money,
     draw_cheat,

@@ -28,7 +28,7 @@ from moot.offchain.providers.publication import get_task as get_published
 from moot.offchain.providers.publication import put_task
 from moot.offchain.providers.setting import Setting, check_setting
 from moot.offchain.providers.task import Task
-from tests.end_to_end.courtroom import Case, Court, check_money, draw_cheat, make_game, run
+from tests.end_to_end.fixtures import Case, Court, check_money, draw_cheat, make_game, run
 
 SEED = 3
 

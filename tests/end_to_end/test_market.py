@@ -234,10 +234,10 @@ def test_every_strategy_can_be_in_a_market(names: Iterable[str], tmp_path: Path)
 TRICK = '''
 """A trick of a user's."""
 
-from moot.sim.scheme import Scheme
+from moot.sim.tricks.base import Trick
 
 
-class Late(Scheme):
+class Late(Trick):
     """Lies, and says so in no other way than others do."""
 
     runs = ("wrong-output",)

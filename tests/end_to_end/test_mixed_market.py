@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
+from moot.sim.economy.case_runner import CaseRunner
 from moot.sim.economy.cases import Lineup
 from moot.sim.economy.config import Config, Program
-from moot.sim.economy.courtroom import Courtroom
 from moot.sim.economy.schema import STAGES
 from moot.sim.economy.simulate import simulate
 from moot.sim.economy.strategies.table import AGENTS, WATCHERS
@@ -19,7 +19,7 @@ DISPUTES = 500
 TOLERANCE = 0.02
 """How far the gas of a stage may be from what was measured."""
 
-ROOMS = {name: Courtroom(Program(arithmetic=name)) for name in ("ordered", "exact")}
+RUNNERS = {name: CaseRunner(Program(arithmetic=name)) for name in ("ordered", "exact")}
 
 
 def make_mixed(jobs: int) -> Config:
@@ -76,9 +76,9 @@ def test_a_case_of_the_table_is_that_of_the_contract(lineup: Lineup, arithmetic:
 
     Who of two that never move loses depends on whose address is lower.
     """
-    room = ROOMS[arithmetic]
-    room.play(("honest",), 0)  # the first job of a contract pays for the counter of jobs
-    modelled, played = room.model(lineup, 3), room.play(lineup, 3)
+    runner = RUNNERS[arithmetic]
+    runner.play(("honest",), 0)  # the first job of a contract pays for the counter of jobs
+    modelled, played = runner.model(lineup, 3), runner.play(lineup, 3)
     assert modelled.fates == played.fates
     assert [move.call for move in modelled.moves] == [move.call for move in played.moves]
     told, used = (sum(case.sum_stages()) for case in (modelled, played))

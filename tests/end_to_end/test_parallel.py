@@ -29,7 +29,7 @@ from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.cheats.wrong_output import WrongOutput
 from moot.offchain.providers.task import Task
-from tests.end_to_end.courtroom import COURTS, Case, make_game, run
+from tests.end_to_end.fixtures import COURTS, Case, make_game, run
 from tests.end_to_end.test_disputes import check_dispute
 
 STEPS = 2

@@ -15,7 +15,7 @@ from moot.offchain.providers.run import Run
 from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
-from tests.end_to_end.courtroom import programs
+from tests.end_to_end.fixtures import programs
 
 STEPS = 16
 

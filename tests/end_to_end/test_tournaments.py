@@ -8,7 +8,7 @@ from moot.contracts.model.types import Position
 from moot.contracts.reasons import Ending, Outcome
 from moot.offchain.disputes.play.accounts import calculate_fees, count_burned
 from moot.offchain.providers.run import Run
-from tests.end_to_end.courtroom import (
+from tests.end_to_end.fixtures import (
     COURTS,
     LIARS,
     LONG,

@@ -32,7 +32,7 @@ from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, R
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
-from moot.sim.trees import EvenTensor, EvenTree
+from moot.sim.run_length import RunLengthTensor, RunLengthTree
 from tests.attacks.elements import _Accumulators
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, Tape
@@ -42,9 +42,12 @@ from tests.referee.stage import mutate
 F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 ONE, TWO, THREE = 0x3F800000, 0x40000000, 0x40400000
 SHAPE = (3,)
-STATE = EvenTensor(F32, SHAPE, {0: 0x40490FDB, 1: 0xC2280000, 2: TWO})
+STATE = RunLengthTensor(F32, SHAPE, {0: 0x40490FDB, 1: 0xC2280000, 2: TWO})
 """The one tensor of the state before the last step: pi, -42 and 2."""
-BATCH = (EvenTensor(F32, SHAPE, {0: ONE, 2: THREE}), EvenTensor(I64, SHAPE, {0: 2, 1: 1, 2: 0}))
+BATCH = (
+    RunLengthTensor(F32, SHAPE, {0: ONE, 2: THREE}),
+    RunLengthTensor(I64, SHAPE, {0: 2, 1: 1, 2: 0}),
+)
 """The tensors of every step's batch."""
 ALONG = (Row(3, 0, ((0, 1),)),)
 STAKES = Stakes(MIN_BOND_WEI + 1, 1001, 3, 3, 4, 30, 2)
@@ -121,7 +124,7 @@ class OperatorRun(Run):
 
     def _claim(self, tag: Tag, count: int) -> Tree:
         place = 0 if self.is_first else count - 1
-        return EvenTree(tag, count, {0: self.task.start_root, place: self.after})
+        return RunLengthTree(tag, count, {0: self.task.start_root, place: self.after})
 
     def trace(self, step: int) -> Tree:
         """Return the tree over the outputs of a step, and the state after it."""
@@ -184,7 +187,7 @@ def tell_case(case: Case, arithmetic: Arithmetic, *, is_bent: bool) -> list[Call
     runs = []
     for number, own in enumerate(case.bits):
         values = {0: case.common, case.element: own} if case.element else {0: own}
-        output = EvenTensor(node.dtype, node.shape, values)
+        output = RunLengthTensor(node.dtype, node.shape, values)
         claims = (output, bytes([number + 2]) * 32, _claim(case, own), case.is_first)
         runs.append(OperatorRun(task, *claims))
     table = Table(task, runs)
@@ -434,7 +437,7 @@ def _tell_empty() -> Iterator[list[Call]]:
         yield table.tape.calls
 
 
-class _Claimed(EvenTensor):
+class _Claimed(RunLengthTensor):
     """A tensor that has a claimed top, but no elements."""
 
     def __init__(self, top: Digest) -> None:

@@ -8,7 +8,7 @@ from moot.contracts.model.types import ZERO
 from moot.contracts.reasons import Phase
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.programs.graph import Kind, Node, immediate
-from moot.sim.trees import EvenTensor
+from moot.sim.run_length import RunLengthTensor
 from tests.attacks.elements import make_runs, make_task
 from tests.attacks.test_hashing import NEGATED
 from tests.attacks.test_verdicts import CutTensor, LateRun
@@ -34,7 +34,7 @@ def _tell_cut(liar: int, place: int, size: int) -> list[Call]:
     """One side has hashed a chunk that is too short or too long, and tries to show it."""
     task = make_task(WIDE)
     runs: list[Any] = make_runs(task, WIDE, (ONE, ONE))
-    truth = cast("EvenTensor", runs[1 - liar].output)
+    truth = cast("RunLengthTensor", runs[1 - liar].output)
     whole = truth.chunk(place)
     chunk = (whole + whole)[:size].ljust(size, b"\1")
     runs[liar] = replace(runs[liar], output=CutTensor(truth, place, chunk))

@@ -17,7 +17,7 @@ from moot.contracts.model.types import (
 from moot.contracts.model.words import hash_commitment, hash_job
 from moot.contracts.reasons import LeafMode, Phase
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
-from moot.sim.paper import Lie, PaperRun, Size, make_task
+from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, make_task
 from tests.mutants.operators import Table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape
@@ -45,9 +45,9 @@ def tell_plans() -> Iterator[list[Call]]:
 
 
 def make_table(*lies: Lie | None, size: Size = SIZE, **changes: Any) -> Table:
-    """Return a job in paper with a member for each lie, or honest one."""
+    """Return a synthetic job with a member for each lie, or honest one."""
     task = make_task(size)
-    return Table(task, [PaperRun(task, lie) for lie in lies], **changes)
+    return Table(task, [SyntheticRun(task, lie) for lie in lies], **changes)
 
 
 def _tell_terms() -> list[Call]:

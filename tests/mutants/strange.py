@@ -9,8 +9,8 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree, hash_root
 from moot.offchain.disputes.play.descents import make_dive, open_top
-from moot.sim.paper import Lie
-from moot.sim.trees import EvenTensor
+from moot.sim.run_length import RunLengthTensor
+from moot.sim.synthetic_jobs import Lie
 from tests.mutants import operators
 from tests.mutants.operators import BATCH, EMPTY, F32, OperatorRun, Table
 from tests.mutants.plans import SIZE, make_table
@@ -69,7 +69,7 @@ class _Strange(OperatorRun):
 
 def _enter_from_an_operator(place: int) -> list[Call]:
     """Who has a state for an operator's output can't make it what is disputed."""
-    task, output = operators.make_task(EMPTY, 2, 1), EvenTensor(F32, EMPTY.shape, {0: 0})
+    task, output = operators.make_task(EMPTY, 2, 1), RunLengthTensor(F32, EMPTY.shape, {0: 0})
     kinds = [OperatorRun, OperatorRun]
     kinds[place] = _Strange
     runs = [kind(task, output, bytes([n]) * 32, lambda _: 0) for n, kind in enumerate(kinds, 2)]
@@ -92,7 +92,7 @@ def _enter_from_an_operator(place: int) -> list[Call]:
     return table.tape.calls
 
 
-class _LongChunk(EvenTensor):
+class _LongChunk(RunLengthTensor):
     """A tensor whose only chunk has more bytes than its elements."""
 
     def chunk(self, index: int) -> bytes:
@@ -103,7 +103,7 @@ class _LongChunk(EvenTensor):
 def _show_a_long_chunk(place: int) -> list[Call]:
     """Who has committed to a chunk that is too long can't show it."""
     node = next(iter(operators.list_cases(ORDERED))).node
-    task, kinds = operators.make_task(node, 2, 1), [EvenTensor, EvenTensor]
+    task, kinds = operators.make_task(node, 2, 1), [RunLengthTensor, RunLengthTensor]
     kinds[place] = _LongChunk
     runs = [
         OperatorRun(task, kind(node.dtype, node.shape, {0: n}), bytes([n]) * 32, lambda _: 0)

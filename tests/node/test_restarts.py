@@ -13,9 +13,9 @@ from moot.offchain.chain import connect
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.providers.behaviour import Behaviour
-from moot.sim.paper import Lie
-from tests.end_to_end import courtroom
-from tests.end_to_end.courtroom import Case, Court
+from moot.sim.synthetic_jobs import Lie
+from tests.end_to_end import fixtures
+from tests.end_to_end.fixtures import Case, Court
 from tests.node.anvil import Anvil
 from tests.node.provider import Seat, make_model_task, work
 from tests.node.table import (
@@ -116,12 +116,12 @@ def test_killed_at_every_block_with_a_store(
 ) -> None:
     """The same with a real program, whose checkpoints are in the store."""
     task = make_model_task()
-    case = Case(task, courtroom.run(task, Behaviour(), "honest"))
-    liar = courtroom.draw_cheat(case, "wrong-output", 12)
+    case = Case(task, fixtures.run(task, Behaviour(), "honest"))
+    liar = fixtures.draw_cheat(case, "wrong-output", 12)
     players = {HONEST: case.honest, "wrong-output-1": liar}
     with connect(node.url) as chain:
         court = Court(set_up(chain), chain.accounts)
-        expected, _ = play(courtroom.make_game(court, case, players, stakes=STAKES))
-        game = courtroom.make_game(court, case, players, stakes=STAKES)
+        expected, _ = play(fixtures.make_game(court, case, players, stakes=STAKES))
+        game = fixtures.make_game(court, case, players, stakes=STAKES)
         play_killed(processes, node, game, tmp_path / "store")
         assert get_course(game) == expected

@@ -14,9 +14,9 @@ from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import Reverted
-from moot.sim.paper import Lie
-from tests.end_to_end import courtroom
-from tests.end_to_end.courtroom import LIARS, Court, draw_cheat, get_case
+from moot.sim.synthetic_jobs import Lie
+from tests.end_to_end import fixtures
+from tests.end_to_end.fixtures import LIARS, Court, draw_cheat, get_case
 from tests.node.anvil import Anvil, GatheringNode
 from tests.node.table import (
     FIRST,
@@ -93,7 +93,7 @@ def test_games_about_a_model_are_the_same(node: Anvil, cheat: str, leaf: LeafMod
 
     def seat(referee: ChainReferee) -> Game:
         court = Court(referee, referee.accounts)
-        return courtroom.make_game(court, case, players, leaf, stakes=Stakes())
+        return fixtures.make_game(court, case, players, leaf, stakes=Stakes())
 
     compare(node, seat)
 

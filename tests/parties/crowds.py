@@ -31,10 +31,10 @@ from moot.offchain.disputes.referee.gas import MOST_GAS, calculate_gas_limit
 from moot.offchain.disputes.referee.port import Answer, Call, ModelReferee
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import TransactionRefused
-from moot.offchain.parties.live import Deputy, StandIn
+from moot.offchain.parties.context import Deputy, StandIn
 from moot.offchain.parties.resources import Resources, make_stand
 from moot.offchain.parties.settings import Settings
-from moot.sim.paper import FIRST_PRODUCT, Lie, PaperRun, Size, make_task
+from moot.sim.synthetic_jobs import FIRST_PRODUCT, Lie, Size, SyntheticRun, make_task
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)
 SALT = b"\x5a" * 32
@@ -164,14 +164,14 @@ def play(case: Case, *, missing_wei: int = 0, feared: int = 0) -> Result | str:
     referee.transact("open_job", terms, sender=client, value_wei=stakes.reward_wei)
     resources.take(0, 0, terms.bond_wei)
     lies = [Lie(6, FIRST_PRODUCT + 1, 77, 5, 1 << root) for root in range(case.roots)]
-    runs = [PaperRun(task, lie) for lie in lies]
+    runs = [SyntheticRun(task, lie) for lie in lies]
     waits = [FAR if case.is_at_once else rng.randrange(clock + 1) for _ in accounts]
     liars = [
         Waiting(f"liar-{n}", address, runs[n % case.roots], SALT, waits[n])
         for n, address in enumerate(accounts)
     ]
     others = [Opener("opener", accounts[0], honest)] if case.is_at_once else []
-    member = Player("honest", honest, PaperRun(task), SALT)
+    member = Player("honest", honest, SyntheticRun(task), SALT)
     party = StandIn([member], [Deputy("honest", honest, (member,))], patience_blocks=4)
     table = _Table(referee, ChainView(referee, Tournament(0, terms)), resources, party)
     return table.play(Party(liars, others, joins_at_once=True), asked_wei)
@@ -179,7 +179,7 @@ def play(case: Case, *, missing_wei: int = 0, feared: int = 0) -> Result | str:
 
 @dataclass
 class _Table:
-    """A job with a provider that decides as a keeper does."""
+    """A job with a provider that decides as a daemon does."""
 
     referee: Charged
     view: ChainView

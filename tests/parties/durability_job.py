@@ -57,8 +57,8 @@ def run_job(job: Any, own: Store, folder: Path) -> None:
     """Compute a job into a folder, as a provider's workshop does."""
     settings = Settings(store=str(folder / "store"))
     tell = lambda *_, **__: None  # noqa: E731 - nobody listens
-    desk: Any = SimpleNamespace(settings=settings, find_job=lambda _: job, tell=tell)
-    compute(desk, Policy(), 0, SimpleNamespace(open_job=lambda *_: own), Checks.NONE)  # type: ignore[arg-type]
+    context: Any = SimpleNamespace(settings=settings, find_job=lambda _: job, tell=tell)
+    compute(context, Policy(), 0, SimpleNamespace(open_job=lambda *_: own), Checks.NONE)  # type: ignore[arg-type]
 
 
 def reopen(job: Any, own: Store, folder: Path) -> list[bytes]:

@@ -21,9 +21,9 @@ from moot.contracts.model.words import hash_job
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain import Chain
 from moot.offchain.chain.accounts import FeePolicy, KeyAccount, open_chain
+from moot.offchain.chain.accounts.account_state import look
 from moot.offchain.chain.accounts.fees import Fees
 from moot.offchain.chain.accounts.journal import Entry, Version
-from moot.offchain.chain.accounts.sight import look
 from moot.offchain.chain.accounts.signers import Order
 from moot.offchain.chain.answers import CHECKED_METHODS
 from moot.offchain.chain.devnode.server import DevNode, Local
@@ -34,8 +34,8 @@ from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import ChainError
-from moot.offchain.parties.sight import Sight
-from moot.sim.paper import Size, make_task
+from moot.offchain.parties.polled_referee import PolledReferee
+from moot.sim.synthetic_jobs import Size, make_task
 
 KEY = b"\x21" * 32
 PAYER = KeyAccount(KEY).address
@@ -131,7 +131,7 @@ class World:
             open_chain(wire, [], FeePolicy(), folder=Path(folder)) as chain,
         ):
             bound = bind_referee(chain, self.contract)
-            sight = Sight(chain, bound, ORDERED, self.member)
+            sight = PolledReferee(chain, bound, ORDERED, self.member)
             jobs = [*sight.find_jobs()]
             sight.look()
             sight.follow(0)

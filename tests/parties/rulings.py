@@ -12,10 +12,10 @@ from moot.offchain.disputes.evidence.handover import hand_over
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.board import Board, get_place
 from moot.offchain.errors import UnprovenEvidence, VerifierError
-from moot.offchain.parties.hearing import Hearing, judge_found
+from moot.offchain.parties.evidence_requests import EvidenceRequest, judge_found
 from moot.offchain.parties.verifier import rule
 from moot.offchain.providers.run import Run
-from tests.end_to_end.courtroom import Case, make_game, open_model_court
+from tests.end_to_end.fixtures import Case, make_game, open_model_court
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,19 @@ class Stopped:
         assert size
         return True
 
-    def make_hearing(self) -> Hearing:
-        """Return a hearing about the match."""
-        return Hearing(self.terms, self.board, self.claims)
+    def make_request(self) -> EvidenceRequest:
+        """Return a request about the match."""
+        return EvidenceRequest(self.terms, self.board, self.claims)
 
     def rule_by_run(self, run: Run) -> Outcome:
         """Return the ruling of a verifier that has run the job."""
         return rule(run, self.terms, self.board, self.claims)
 
 
-def judge(hearing: Hearing, folder: Path) -> Outcome:
+def judge(request: EvidenceRequest, folder: Path) -> Outcome:
     """Return the ruling by what was handed over."""
-    assert hearing.found, hearing.problem
-    return judge_found(hearing, folder)
+    assert request.found, request.problem
+    return judge_found(request, folder)
 
 
 def stop(case: Case, runs: Sequence[Run], *, is_turned: bool = False) -> Stopped:

@@ -22,7 +22,7 @@ from moot.offchain.datastore.store import open_store
 from moot.offchain.disputes.referee.on_chain import ChainReferee, deploy
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.parties.computing import compute
-from moot.offchain.parties.keeper import opened_keeper
+from moot.offchain.parties.daemon import opened_daemon
 from moot.offchain.parties.policy import Policy
 from moot.offchain.parties.provider import Provider
 from moot.offchain.parties.serving import Stage
@@ -59,10 +59,10 @@ class Inline:
 
     def collect(self) -> list[Result]:
         """Compute what was asked for, unchecked."""
-        desk, results = self._provider.desk, []
+        context, results = self._provider.context, []
         while self._asked:
             job_id = self._asked.popleft()
-            compute(desk, Policy(), job_id, self._provider.folder, Checks.NONE)
+            compute(context, Policy(), job_id, self._provider.folder, Checks.NONE)
             results.append(Result(job_id, "", is_final=False))
         return results
 
@@ -127,14 +127,14 @@ class Court:
             self.told.append((event, {"party": name, "line": line, **about}))
 
         with (
-            opened_keeper(Provider, settings, tell) as keeper,
-            keeper.folder.held(keeper.desk.address),
-            keeper._publisher.serving(),
+            opened_daemon(Provider, settings, tell) as daemon,
+            daemon.folder.held(daemon.context.address),
+            daemon._publisher.serving(),
         ):
-            assert isinstance(keeper, Provider)
-            keeper.workshop = Inline(keeper)  # type: ignore[assignment] # what it is asked for
-            keeper._resume()
-            yield keeper
+            assert isinstance(daemon, Provider)
+            daemon.workshop = Inline(daemon)  # type: ignore[assignment] # what it is asked for
+            daemon._resume()
+            yield daemon
 
     def find_url(self, name: str) -> str:
         """Return where a provider serves, as it said last."""
@@ -204,7 +204,7 @@ def list_names(court: Court, provider: Provider) -> list[str]:
     These are its objects, its notes, what it has fetched and is writing, wherever they lie, and
     every state, tensor and history of an honest run, whether or not the provider keeps it.
     """
-    folder = provider.desk.folder
+    folder = provider.context.folder
     paths = [it.relative_to(folder) for it in folder.rglob("*") if it.is_file()]
     names = {str(path) for path in paths} | {"/".join(path.parts[-2:]) for path in paths}
     run = Run(court.task, Behaviour(), Store(court.folder / "attacker"))

@@ -34,10 +34,10 @@ def test_a_job_is_defended_without_the_store_that_it_came_from(
     folder: Any = SimpleNamespace(open_job=lambda *_: own)
     with ExitStack() as stack:
         store = stack.enter_context(serving(origin)).url if is_served else str(origin)
-        desk: Any = SimpleNamespace(
+        context: Any = SimpleNamespace(
             settings=Settings(store=store), find_job=lambda _: job, tell=lambda *_, **__: None
         )
-        compute(desk, Policy(), 0, folder, Checks.NONE)
+        compute(context, Policy(), 0, folder, Checks.NONE)
     shutil.rmtree(origin)
     run = recall_run(job, own, Settings(store=str(tmp_path / "nowhere")))
     assert [root.hex() for root in run.roots] == own.get_json(CLAIM)
@@ -53,14 +53,14 @@ def refuse_work(tmp_path: Path, task: Task, reward_wei: int, store: str, **chang
         open_job=lambda *_: Store(tmp_path / "own"),
         open_results=lambda: Store(tmp_path / "results"),
     )
-    desk: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         settings=Settings(store=store),
         find_job=lambda _: job,
         tell=lambda *_, **__: None,
         chain=SimpleNamespace(block_number=lambda: 0),
     )
     with pytest.raises(UnwantedJob) as caught:
-        compute(desk, Policy(), 0, folder, Checks.ALL)
+        compute(context, Policy(), 0, folder, Checks.ALL)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

@@ -31,15 +31,15 @@ from moot.offchain.disputes.evidence.handover import (
 )
 from moot.offchain.disputes.evidence.rulings import LogEvidence, check, collect, get_arithmetic
 from moot.offchain.errors import CostBoundExceeded, ProgramError, StoreError, UnprovenEvidence
-from moot.offchain.parties.handing import Giver
-from moot.offchain.parties.hearing import Hearing, hear
+from moot.offchain.parties.evidence_publisher import EvidencePublisher
+from moot.offchain.parties.evidence_requests import EvidenceRequest, collect_evidence
 from moot.offchain.programs.encoding import encode_layout, encode_name
 from moot.offchain.programs.graph import Origin
 from moot.offchain.programs.roots import hash_layout
 from moot.offchain.providers.cheats.wrong_output import WrongOutput
 from moot.offchain.providers.store import Store
 from moot.offchain.verifier.bounds import Bound
-from tests.end_to_end.courtroom import Case, draw_cheat, get_case, run
+from tests.end_to_end.fixtures import Case, draw_cheat, get_case, run
 from tests.parties.rulings import Stopped, judge, stop
 from tests.quick import every, only
 from tests.store_helpers import answering, send_head, serving
@@ -56,10 +56,12 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "_FIRST_PAUSE_S", 0.001)
 
 
-def ask(stopped: Stopped, folder: Path, urls: Sequence[str], seconds: float = SECONDS) -> Hearing:
-    """Return the hearing of some places, once it is over."""
-    found = stopped.make_hearing()
-    hear(found, folder, urls, time.monotonic() + seconds, Event())
+def ask(
+    stopped: Stopped, folder: Path, urls: Sequence[str], seconds: float = SECONDS
+) -> EvidenceRequest:
+    """Return the request to some places, once it is over."""
+    found = stopped.make_request()
+    collect_evidence(found, folder, urls, time.monotonic() + seconds, Event())
     return found
 
 
@@ -365,22 +367,22 @@ def test_a_member_hands_over_once(tmp_path: Path) -> None:
     told: list[str] = []
     pair = stopped.board.pair
     for side, address in enumerate((pair.first, pair.second)):
-        desk: Any = SimpleNamespace(
+        context: Any = SimpleNamespace(
             address=address, tell=lambda event, *_, **__: told.append(event)
         )
         boards = {pair: stopped.board}
         known = SimpleNamespace(boards=boards, job_id=0)
         job = SimpleNamespace(terms=stopped.terms)
         seat: Any = SimpleNamespace(job_id=0, view=SimpleNamespace(tournament=known, job=job))
-        giver, results = Giver(desk), Store(tmp_path / str(side))
+        publisher, results = EvidencePublisher(context), Store(tmp_path / str(side))
         member: Any = stopped.runs[side]
-        assert giver.has_more(seat)
-        giver.give(results, member, seat)
-        assert not giver.has_more(seat)
+        assert publisher.has_more(seat)
+        publisher.publish(results, member, seat)
+        assert not publisher.has_more(seat)
         assert told.pop() == "handed"
-        Giver(desk).give(results, member, seat)
+        EvidencePublisher(context).publish(results, member, seat)
         assert not told, "a member that was killed hands over nothing twice"
         other = replace(stopped.place, traces=(b"\1" * 32, b"\2" * 32))
         boards[pair] = replace(stopped.board, facts=other, position=replace(stopped.board.position))
-        Giver(desk).give(results, member, seat)
+        EvidencePublisher(context).publish(results, member, seat)
         assert told.pop() == "withheld"

@@ -21,8 +21,8 @@ from moot.offchain.errors import (
     UsageError,
 )
 from moot.offchain.parties import turns
-from moot.offchain.parties.keeper import Keeper, opened_keeper
-from moot.offchain.parties.live import open_signers
+from moot.offchain.parties.context import open_signers
+from moot.offchain.parties.daemon import PartyDaemon, opened_daemon
 from moot.offchain.parties.settings import Settings
 from tests.sending.proxy import open_proxy
 
@@ -70,7 +70,7 @@ FAILURES = (
 )
 
 
-class Stumbling(Keeper):
+class Stumbling(PartyDaemon):
     """A party whose disk is full for some turns, whose node then errs, and which then ends."""
 
     turns = 0
@@ -99,15 +99,15 @@ def test_a_party_waits_for_its_node_and_its_disk(tmp_path: Path, told: Told) -> 
     late = Late(node)
     with (
         open_proxy(late, Random(0), 0.0) as proxy,
-        opened_keeper(
+        opened_daemon(
             Stumbling,
             Settings(chain=proxy.url, referee=contract.address, **settings),
             told,
             signs=False,
-        ) as keeper,
+        ) as daemon,
         pytest.raises(Stopped),
     ):
-        keeper.run()
+        daemon.run()
     assert late.asked > MISSED
     events = [event for event, _ in told.events]
     assert events == ["unavailable", "serving", *["failed"] * 5, "unavailable"]
@@ -127,7 +127,7 @@ def test_wrong_settings_are_not_waited_for(told: Told, wrong: dict[str, Any], pr
     settings = Settings(**(usual | wrong))
     with (
         pytest.raises(UsageError, match=problem),
-        opened_keeper(Keeper, settings, told, signs=False),
+        opened_daemon(PartyDaemon, settings, told, signs=False),
     ):
         pass
     assert told.events == []

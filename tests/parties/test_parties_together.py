@@ -83,7 +83,7 @@ def test_a_watcher_bonds_the_right_claim_where_all_are_wrong(
 def play_before_the_verifier(
     net: testnet.Testnet, heard: Heard, urls: Sequence[str] | None
 ) -> list[str]:
-    """Let a verifier rule on a liar's match; return what it has said of its hearing and its run.
+    """Let a verifier rule on a liar's match; return what it has said of its request and its run.
 
     Args:
         net: the net.

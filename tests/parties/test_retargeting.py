@@ -20,14 +20,14 @@ from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.port import Call, Outcome
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import Reverted
-from moot.offchain.parties.keeper import Work
-from moot.offchain.parties.live import Desk
+from moot.offchain.parties.context import PartyContext
+from moot.offchain.parties.daemon import Work
+from moot.offchain.parties.polled_referee import PolledReferee
 from moot.offchain.parties.provider import Provider
 from moot.offchain.parties.recall import Recalled
 from moot.offchain.parties.settings import Settings
-from moot.offchain.parties.sight import Sight
 from moot.offchain.parties.turns import take_turns
-from moot.sim.paper import PaperRun, Size, make_task
+from moot.sim.synthetic_jobs import Size, SyntheticRun, make_task
 
 TASK = make_task(Size())
 TERMS = make_terms(TASK, Stakes(commit_blocks=40, reveal_blocks=1, window_blocks=40))
@@ -50,10 +50,12 @@ class Court:
         policy = FeePolicy(confirmations=CONFIRMATIONS)
         account = NodeAccount(self.member, transport)
         self.own = open_chain(transport, [account], policy, folder=folder / "journal")
-        sight = Sight(self.own, bind_referee(self.own, contract.address), ORDERED, self.member)
+        sight = PolledReferee(
+            self.own, bind_referee(self.own, contract.address), ORDERED, self.member
+        )
         settings = Settings(folder=str(folder / "party"), confirmations=CONFIRMATIONS)
-        self.desk = Desk(settings, self.own, sight, self.member, lambda *_, **__: None)
-        self.provider = Provider(self.desk)
+        self.context = PartyContext(settings, self.own, sight, self.member, lambda *_, **__: None)
+        self.provider = Provider(self.context)
 
     def open_job(self, terms: Terms, reward_wei: int = REWARD_WEI) -> int:
         """Open a job, and return the block that has it."""
@@ -62,19 +64,19 @@ class Court:
 
     def take_up(self) -> Work:
         """Let the provider take up job 0, of which it has computed the claim before."""
-        self.desk.referee.look()
+        self.context.referee.look()
         self.provider._begin(0)
         work = self.provider.works[0]
-        work.run = Recalled([b"\1" * 32] * TERMS.checkpoints, lambda: PaperRun(TASK))
+        work.run = Recalled([b"\1" * 32] * TERMS.checkpoints, lambda: SyntheticRun(TASK))
         return work
 
     def join(self, *, late: bool) -> Work:
         """Let the provider join job 0, while claims are hidden or after they were shown."""
         work = self.take_up()
         self.mine_to(work.job.reveal_deadline if late else work.job.opened_block + CONFIRMATIONS)
-        self.desk.referee.look()
+        self.context.referee.look()
         self.provider._sit_down(work, work.run)  # type: ignore[arg-type] # it has one
-        (answer,) = self.desk.referee.transact_all([self.plan(work, late=late)])
+        (answer,) = self.context.referee.transact_all([self.plan(work, late=late)])
         assert isinstance(answer, Outcome)
         return work
 
@@ -137,7 +139,7 @@ def test_what_the_journal_sends_again_is_refused(court: Court, other: str, *, la
     court.own.tend()
     assert court.count_sent() == 1
     court.check_untouched(reward_wei)
-    court.desk.referee.look()
+    court.context.referee.look()
     court.provider._advance(work)
     assert court.provider.works[0] is not work
     assert court.provider.works[0].seat is None
@@ -153,8 +155,8 @@ def test_a_seat_joins_no_job_but_its_own(court: Court, other: str, *, late: bool
     court.provider._sit_down(work, work.run)  # type: ignore[arg-type] # it has one
     court.chain.mine(2)
     court.replace_job(opened, terms, reward_wei, late=late)
-    court.desk.referee.look()
-    (answer,) = court.desk.referee.transact_all([court.plan(work, late=late)])
+    court.context.referee.look()
+    (answer,) = court.context.referee.transact_all([court.plan(work, late=late)])
     assert isinstance(answer, Reverted)
     assert answer.reason == Reason.OTHER_TERMS
     court.check_untouched(reward_wei)
@@ -179,11 +181,11 @@ def test_a_commit_waits_for_its_job_to_be_final(
     work = court.take_up()
     made: list[Any] = []
     while not made and court.chain.block_number() < opened + 2 * CONFIRMATIONS:
-        court.desk.referee.look()
+        court.context.referee.look()
         court.provider._advance(work)
         if work.seat is not None:
             work.seat.view.look()
-            made = take_turns(court.desk, [work.seat])
+            made = take_turns(court.context, [work.seat])
         else:
             court.chain.mine(1)
     assert [it.call.name for _, it in made] == ["commit"]

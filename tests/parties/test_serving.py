@@ -79,7 +79,7 @@ def settle(court: Court, *providers: Provider) -> None:
     """Let a job without matches be settled by a provider, and collected."""
     court.mine_to(court.referee.job(0).window_end + 1)
     act(*providers)
-    court.mine_to(court.chain.block_number() + providers[0].desk.settings.stand_in_blocks)
+    court.mine_to(court.chain.block_number() + providers[0].context.settings.stand_in_blocks)
     act(*providers)
 
 
@@ -104,7 +104,7 @@ def test_nothing_is_answered_before_its_stage(court: Court) -> None:
         act(honest)
         expect(court, honest, Stage.SHOWN, names)
         settle(court, honest)
-        assert court.referee.member(0, honest.desk.address).standing is Standing.PAID
+        assert court.referee.member(0, honest.context.address).standing is Standing.PAID
         expect(court, honest, Stage.SHOWN, names)
     with court.provider("honest") as honest:
         act(honest)

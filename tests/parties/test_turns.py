@@ -15,7 +15,7 @@ from moot.offchain.disputes.referee.gas import MOVE_GAS
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.errors import StoreError
 from moot.offchain.parties import turns
-from moot.offchain.parties.live import Desk, StandIn
+from moot.offchain.parties.context import PartyContext, StandIn
 from moot.offchain.parties.turns import Seat, note_refusal, take_turns
 from moot.offchain.parties.watcher import Doubter
 
@@ -49,23 +49,23 @@ def make_seat(party: Party, deadline: int, job_id: int = 0) -> Seat:
 
 
 @pytest.fixture
-def desk() -> Any:
-    """A desk whose referee takes every call, in blocks with room for few."""
+def context() -> Any:
+    """A context whose referee takes every call, in blocks with room for few."""
     referee = SimpleNamespace(
         block_gas=lambda: 8 * MOVE_GAS, transact_all=lambda calls: [None for _ in calls], returns=0
     )
     return SimpleNamespace(referee=referee, settings=SimpleNamespace(block_seconds=1.0))
 
 
-def test_what_ends_sooner_is_sent_first(desk: Desk) -> None:
+def test_what_ends_sooner_is_sent_first(context: PartyContext) -> None:
     """Calls go in the order of the clocks of one's own matches, up to one's share of a block."""
     seats = [make_seat(Talker(["late"] * 3), 30), make_seat(Talker(["soon"] * 3), 20)]
-    names = [made.call.name for _, made in take_turns(desk, seats)]
+    names = [made.call.name for _, made in take_turns(context, seats)]
     assert names == ["soon", "soon", "soon", "late"]
 
 
 def test_a_slow_answer_does_not_hold_up_what_is_planned(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    context: PartyContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a block's time of planning the party sends what it has, and looks again."""
     now = [0.0]
@@ -75,20 +75,20 @@ def test_a_slow_answer_does_not_hold_up_what_is_planned(
         now[0] += 0.6
 
     seats = [make_seat(Talker(["a", "b", "c"], think), 20), make_seat(Talker(["d"]), 30)]
-    assert [made.call.name for _, made in take_turns(desk, seats)] == ["a", "b"]
+    assert [made.call.name for _, made in take_turns(context, seats)] == ["a", "b"]
 
 
-def test_a_run_that_fails_stops_no_other_match(desk: Any) -> None:
+def test_a_run_that_fails_stops_no_other_match(context: Any) -> None:
     """What is wrong with one job's files is said once, and the other jobs go on."""
     told: list[str] = []
-    desk.tell = lambda event, line, **_: told.append(f"{event} {line}")
+    context.tell = lambda event, line, **_: told.append(f"{event} {line}")
 
     def fail() -> None:
         raise StoreError("the disk is full")
 
     seats = [make_seat(Talker(["a"], fail), 20, 7), make_seat(Talker(["b"]), 30)]
     for _ in range(2):
-        assert [made.call.name for _, made in take_turns(desk, seats)] == ["b"]
+        assert [made.call.name for _, made in take_turns(context, seats)] == ["b"]
     assert told == ["failed job 7: the disk is full"]
 
 
@@ -97,23 +97,23 @@ def test_a_run_that_fails_stops_no_other_match(desk: Any) -> None:
     [(Reason.STALE, True), (Reason.TOO_EARLY, True), (Reason.BAD_PROOF, False)],
 )
 def test_what_is_refused_for_good_is_not_paid_for_again(
-    desk: Desk, *, reason: Reason, is_sent_again: bool
+    context: PartyContext, *, reason: Reason, is_sent_again: bool
 ) -> None:
     """A call that was overtaken or too early may be due again; one that is wrong never is."""
     seat = make_seat(Talker(["move"]), 20)
-    ((_, made),) = take_turns(desk, [seat])
+    ((_, made),) = take_turns(context, [seat])
     note_refusal(seat, Made(made.call, Revert(reason)))
-    assert bool(take_turns(desk, [seat])) is is_sent_again
+    assert bool(take_turns(context, [seat])) is is_sent_again
 
 
-def test_what_another_chain_has_refused_is_tried_on_this_one(desk: Any) -> None:
+def test_what_another_chain_has_refused_is_tried_on_this_one(context: Any) -> None:
     """Nothing that was refused in blocks that are gone says anything of those in their place."""
     seat = make_seat(Talker(["reveal"]), 20)
-    ((_, made),) = take_turns(desk, [seat])
+    ((_, made),) = take_turns(context, [seat])
     note_refusal(seat, Made(made.call, Revert(Reason.NOT_COMMITTED)))
-    assert not take_turns(desk, [seat])
-    desk.referee.returns = 1
-    assert [it.call.name for _, it in take_turns(desk, [seat])] == ["reveal"]
+    assert not take_turns(context, [seat])
+    context.referee.returns = 1
+    assert [it.call.name for _, it in take_turns(context, [seat])] == ["reveal"]
 
 
 NAMED = 7

@@ -13,7 +13,7 @@ from moot.sim.economy.cases import Seat
 from moot.sim.economy.config import GWEI, Config
 from moot.sim.economy.strategies.table import AGENTS, WATCHERS
 from moot.sim.strategies import STRATEGIES
-from tests.economy_helpers import DrawnCourt, Row, make_config, make_group, play
+from tests.economy_helpers import DrawnOutcomes, Row, make_config, make_group, play
 from tests.quick import share
 
 SHARE = st.floats(0, 1, allow_subnormal=False)
@@ -157,7 +157,7 @@ def test_profits_are_what_the_rules_pay(values: dict[str, Any], groups: Any) -> 
         if job["outcome"] == "unserved":
             continue
         conduct = "honest" if job["conduct"] == "forced-error" else job["conduct"]
-        case = DrawnCourt().judge(lineups.get(job["job"], (conduct,)), 0)
+        case = DrawnOutcomes().judge(lineups.get(job["job"], (conduct,)), 0)
         burned = case.hidden * job["bond_gwei"] + case.forfeits * (job["bond_gwei"] // 2)
         burned += case.defeated * (job["bond_gwei"] - job["bond_gwei"] // 2)
         burned += job["price_gwei"] % case.sharers if case.sharers else 0

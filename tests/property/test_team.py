@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moot.offchain.backends.cpu.calls import reserve_scratch, share_out
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import DONE, Call, NativeSequence
 from moot.offchain.native.threads import get_threads, set_threads
 

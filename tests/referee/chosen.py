@@ -10,12 +10,12 @@ from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import NUMPY_TYPES, TensorTree
 from moot.offchain.commitments.tree import Tree, hash_root
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from moot.sim.trees import EvenTensor
+from moot.sim.run_length import RunLengthTensor
 from tests.referee.nodes import PLACED, Leaf, Place, get_filler, make_leaf
 
 F32, I64 = DType.FLOAT32, DType.INT64
 ONE, TWO, THREE = 0x3F800000, 0x40000000, 0x40400000
-TENSOR = EvenTensor(F32, (3,), {0: ONE, 1: CANONICAL_NAN, 2: TWO})
+TENSOR = RunLengthTensor(F32, (3,), {0: ONE, 1: CANONICAL_NAN, 2: TWO})
 """A number, one that is none, and a number."""
 
 
@@ -28,8 +28,8 @@ def list_proven() -> Iterator[Leaf]:
                 for origin in (Origin.NODE, Origin.STATE):
                     yield _read(origin, (last, other), count)
                     yield _read(origin, (other, last), count)
-    yield _read(Origin.NODE, (0,), 1, EvenTensor(F32, (1,) * 7 + (2,), {0: ONE}))
-    yield _read(Origin.NODE, (0,), 1, EvenTensor(F32, (2**61 - 1,), {0: ONE}))
+    yield _read(Origin.NODE, (0,), 1, RunLengthTensor(F32, (1,) * 7 + (2,), {0: ONE}))
+    yield _read(Origin.NODE, (0,), 1, RunLengthTensor(F32, (2**61 - 1,), {0: ONE}))
     # What lies where the state should is a tensor.
     yield _read(Origin.NODE, (5,), 4)
     for function in (Function.ARGMAX, Function.ARGMIN):
@@ -48,8 +48,8 @@ def list_forged() -> Iterator[Leaf]:
     """Yield leaves whose evidence leads to what is agreed, and has to be refused all the same."""
     yield _read(Origin.NODE, (0,), 1, TensorTree(np.array([1, 2, 3], np.int32)))
     for size in (2**61, 2**62):
-        yield _read(Origin.NODE, (0,), 1, EvenTensor(F32, (size,), {0: ONE}))
-    yield _read(Origin.NODE, (0,), 1, EvenTensor(F32, (1,) * 8 + (3,), {0: ONE}))
+        yield _read(Origin.NODE, (0,), 1, RunLengthTensor(F32, (size,), {0: ONE}))
+    yield _read(Origin.NODE, (0,), 1, RunLengthTensor(F32, (1,) * 8 + (3,), {0: ONE}))
     # The tree has fewer leaves than were proven: the last are nodes above two of these.
     leaf = _read(Origin.NODE, (5,), 4)
     yield replace(leaf, context=replace(leaf.context, operators=4))

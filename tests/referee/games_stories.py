@@ -17,7 +17,15 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.run import Run
-from moot.sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
+from moot.sim.synthetic_jobs import (
+    FIRST_PRODUCT,
+    SLOTS,
+    Lie,
+    Size,
+    SyntheticRun,
+    SyntheticTask,
+    make_task,
+)
 
 HONEST = "honest"
 FALSE_FLAG = "false flag"
@@ -54,7 +62,7 @@ class Shape:
 
 
 @cache
-def get_task(shape: Shape, arithmetic: Arithmetic) -> PaperTask:
+def get_task(shape: Shape, arithmetic: Arithmetic) -> SyntheticTask:
     """Return what is to be computed in a job."""
     return make_task(shape.size, arithmetic)
 
@@ -154,10 +162,10 @@ def make_deck(
     }
 
 
-class _FalseFlag(PaperRun):
+class _FalseFlag(SyntheticRun):
     """Claims the truth, and shows accumulators that are wrong between a term and the last."""
 
-    def __init__(self, task: PaperTask, lie: Lie) -> None:
+    def __init__(self, task: SyntheticTask, lie: Lie) -> None:
         super().__init__(task)
         self._flag = lie
 
@@ -177,4 +185,4 @@ def get_run(story: Story) -> Run:
     task = get_task(SHAPES[story.shape], story.arithmetic)
     if story.kind == FALSE_FLAG and story.lie is not None:
         return _FalseFlag(task, story.lie)
-    return PaperRun(task, story.lie)
+    return SyntheticRun(task, story.lie)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from moot.contracts.reasons import Ending, LeafMode, Outcome
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
-from moot.sim.paper import FIRST_PRODUCT, W_BITS, X_BITS
+from moot.sim.synthetic_jobs import FIRST_PRODUCT, W_BITS, X_BITS
 from tests import oracle
 from tests.referee.games_stories import FALSE_FLAG, SHAPES, Shape, Story
 

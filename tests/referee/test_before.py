@@ -8,7 +8,7 @@ from moot.contracts.model.descent import get_before
 from moot.contracts.model.types import Facts
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, is_member
-from tests.property.test_dives import START, make_terms
+from tests.property.test_descents import START, make_terms
 
 CLAIM, TOPS = b"\1" * 32, (b"\2" * 32, b"\3" * 32)
 TERMS = replace(make_terms(3), steps=10, checkpoint_every=4)

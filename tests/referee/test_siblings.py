@@ -11,7 +11,7 @@ from moot.contracts.reasons import Phase, Reason
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree, get_width
 from moot.offchain.disputes.play.descents import make_dive
-from tests.property.test_dives import CLIENT, FIRST, SECOND, START, make_terms
+from tests.property.test_descents import CLIENT, FIRST, SECOND, START, make_terms
 from tests.quick import only
 from tests.referee.twins import Contract, Twins
 

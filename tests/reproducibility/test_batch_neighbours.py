@@ -12,7 +12,7 @@ from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.examples import build
 from moot.offchain.frontend.recipe import InferenceRecipe
-from tests.end_to_end.courtroom import programs
+from tests.end_to_end.fixtures import programs
 
 Tensors = tuple[torch.Tensor, ...]
 

@@ -24,7 +24,7 @@ from moot.sim.analysis.twins import (
 )
 from moot.sim.economy.cases import Case
 from moot.sim.economy.config import Config, Group, parse_config
-from moot.sim.economy.simulate import make_court, simulate
+from moot.sim.economy.simulate import make_outcomes, simulate
 from moot.sim.estimates import estimate_mean
 from moot.sim.experiments.engines import Here
 from moot.sim.experiments.parts import ignore
@@ -119,11 +119,11 @@ def compute_profit(case: Case, seat: int, work_gwei: int) -> float:
 def test_break_even_is_where_the_closed_form_says(laboratory: Laboratory) -> None:
     """The audit rate at which lies cease to pay is saved / (saved + lost), from the cases alone."""
     market = make_market(jobs=2000)
-    court = make_court(market)
+    outcomes = make_outcomes(market)
     work = 20_000_000
-    honest = compute_profit(court.judge(("honest",), 0), 0, work)
-    missed = compute_profit(court.judge(("lazy",), 0), 0, work)
-    caught = compute_profit(court.judge(("lazy", "watcher"), 0), 0, work)
+    honest = compute_profit(outcomes.judge(("honest",), 0), 0, work)
+    missed = compute_profit(outcomes.judge(("lazy",), 0), 0, work)
+    caught = compute_profit(outcomes.judge(("lazy", "watcher"), 0), 0, work)
     expected = (missed - honest) / (missed - caught)
     assert 0 < expected < 0.1
     place = parse_range("audit.rate=0:0.1")

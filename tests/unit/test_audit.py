@@ -95,14 +95,14 @@ def test_a_job_whose_run_differs_is_never_claimed(
     folder: Any = SimpleNamespace(
         open_job=lambda *_: own, open_results=lambda: Store(tmp_path / "results")
     )
-    desk: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         settings=Settings(store=str(tmp_path / "origin")),
         find_job=lambda _: job,
         tell=lambda event, *_, **__: told.append(event),
     )
     for _ in range(2):
         with pytest.raises(UnwantedJob, match="is not what is defined: operator"):
-            compute(desk, Policy(), 0, folder, Checks.NONE)
+            compute(context, Policy(), 0, folder, Checks.NONE)
     assert told == ["running", "differs", "running"]
     assert own.get_json(CLAIM) is None
 

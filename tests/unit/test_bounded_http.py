@@ -13,8 +13,8 @@ import pytest
 from moot.offchain.bounded_http import MOST_HEAD_BYTES, Bounds
 from moot.offchain.chain.devnode.server import MOST_BYTES, DevNode
 from moot.offchain.chain.devnode.server import serve as serve_node
-from moot.sim.court.server import serve as serve_court
-from tests.court_helpers import make_small_record
+from moot.sim.viewer.server import serve as serve_court
+from tests.record_helpers import make_small_record
 from tests.store_helpers import serving
 
 BOUNDS = Bounds(

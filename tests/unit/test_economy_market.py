@@ -14,12 +14,12 @@ import pytest
 from moot.sim.economy import deals
 from moot.sim.economy.cases import Case, Lineup, Seat
 from moot.sim.economy.config import Chain
-from moot.sim.economy.court import Money
 from moot.sim.economy.deals import Deal
 from moot.sim.economy.ledger import BrokenLedgerError, Ledger
+from moot.sim.economy.outcomes import Money
 from moot.sim.economy.population import Population
 from moot.sim.economy.prices import Prices
-from tests.economy_helpers import DrawnCourt, make_config, make_group, play
+from tests.economy_helpers import DrawnOutcomes, make_config, make_group, play
 
 ALWAYS = {"name": "constant", "rate": 1.0}
 HALF = {"name": "constant", "rate": 0.5}
@@ -270,8 +270,8 @@ def test_a_broken_ledger_ends_the_run(monkeypatch: pytest.MonkeyPatch, spoil: An
         play(make_config(clients={"gain_share": 1.0}))
 
 
-class TwoOpeners(DrawnCourt):
-    """A court that breaks the law: it pays the reward back twice."""
+class TwoOpeners(DrawnOutcomes):
+    """Outcomes that break the law: somebody pays the reward back twice."""
 
     def judge(self, lineup: Lineup, number: int, money: Money | None = None) -> Case:
         """Return a case in which the job was opened by two."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from moot.sim.economy.shelf import Shelf
-from tests.economy_helpers import DrawnCourt
+from tests.economy_helpers import DrawnOutcomes
 
 LINEUP = ("honest", "sybil")
 
@@ -14,7 +14,7 @@ LINEUP = ("honest", "sybil")
 def shelf(tmp_path: Path) -> Shelf:
     """A shelf with a case."""
     made = Shelf({"what": "a test"}, tmp_path)
-    made.keep(LINEUP, 3, DrawnCourt().judge(LINEUP, 3))
+    made.keep(LINEUP, 3, DrawnOutcomes().judge(LINEUP, 3))
     return made
 
 
@@ -26,7 +26,7 @@ def find_file(shelf: Shelf) -> Path:
 
 def test_a_case_is_what_was_kept(shelf: Shelf) -> None:
     """Reading is the inverse of writing."""
-    assert shelf.find(LINEUP, 3) == DrawnCourt().judge(LINEUP, 3)
+    assert shelf.find(LINEUP, 3) == DrawnOutcomes().judge(LINEUP, 3)
     assert shelf.find(LINEUP, 2) is None
     assert shelf.find(LINEUP[:1], 3) is None
 

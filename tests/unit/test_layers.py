@@ -47,16 +47,16 @@ LAYERS = (
     "moot.offchain.disputes.availability",
     "moot.offchain.disputes.joining",
     "moot.offchain.parties",
-    "moot.offchain.court",
+    "moot.offchain.record",
     "moot.bench",
     "moot.sim",
     "moot.sim.economy",
     "moot.sim.experiments",
     "moot.sim.analysis",
     "moot.sim.report",
-    "moot.sim.court",
+    "moot.sim.viewer",
     "moot.interrupts",
-    "moot.showing",
+    "moot.display",
     "moot.tables",
     "moot.recording",
     "moot.replay",
@@ -175,7 +175,11 @@ def test_a_higher_import_would_be_seen() -> None:
 @pytest.mark.parametrize(
     "module",
     only(
-        {"moot.contracts.model.referee", "moot.offchain.execution.executor", "moot.sim.court.page"},
+        {
+            "moot.contracts.model.referee",
+            "moot.offchain.execution.executor",
+            "moot.sim.viewer.page",
+        },
         [
             *(
                 "moot.contracts.model.referee",
@@ -184,7 +188,7 @@ def test_a_higher_import_would_be_seen() -> None:
             ),
             *("moot.offchain.execution.executor", "moot.offchain.verifier.recompute"),
             "moot.offchain.datastore.store",
-            *("moot.offchain.court.reducer", "moot.sim.court.page"),
+            *("moot.offchain.record.reducer", "moot.sim.viewer.page"),
         ],
     ),
 )

@@ -48,7 +48,7 @@ def test_without_room_in_memory_they_are_on_disk(
 
 
 def test_a_case_that_is_forgotten_leaves_no_stores(places: tuple[Path, Path]) -> None:
-    """Nothing of a case is left when nobody hears it again, and nothing of any when all is over."""
+    """Nothing of a case is left when nobody plays it again, and nothing of any when all is over."""
     cast = Cast(make_task())
     for number in range(2):
         cast.run(Behaviour(), number)

@@ -8,7 +8,7 @@ from moot.offchain.disputes.referee.port import Outcome
 from moot.sim.economy.casting import STAKES
 from moot.sim.economy.receipts import SLASHED, WON
 from moot.sim.strategies import TRICKS
-from tests.courtroom_helpers import Heard, hear
+from tests.case_helpers import CheckedCase, run_case
 from tests.quick import every, only
 
 REWARD_WEI = STAKES.reward_wei
@@ -22,17 +22,17 @@ DIFFERENT = {
 
 
 @cache
-def list_watched(trick: str, other: str = "") -> list[Heard]:
+def list_watched(trick: str, other: str = "") -> list[CheckedCase]:
     """Return cases in which a trick is played and somebody is honest, in various places."""
     lineups = [(trick, "honest"), ("honest", trick), ("honest", trick, "honest")]
     if other:
         lineups = [(other, *lineup) for lineup in lineups[:2]]
-    return [hear(*lineup, number=number) for number, lineup in enumerate(lineups)]
+    return [run_case(*lineup, number=number) for number, lineup in enumerate(lineups)]
 
 
-def get_profit(heard: Heard, conduct: str) -> int:
+def get_profit(checked: CheckedCase, conduct: str) -> int:
     """Return what all accounts of a conduct have gained in a case, in wei."""
-    return sum(row.profit_wei for row in heard.list_accounts(conduct))
+    return sum(row.profit_wei for row in checked.list_accounts(conduct))
 
 
 @pytest.mark.parametrize("trick", every(4, sorted(set(TRICKS) - {"split"})))
@@ -41,11 +41,11 @@ def test_honest_payouts_are_not_reduced(trick: str) -> None:
 
     It shares the reward with nobody but who has worked.
     """
-    for heard in list_watched(trick):
-        honest = heard.list_accounts("honest")
-        twin_wei = REWARD_WEI // len(heard.hearing.parties)
+    for checked in list_watched(trick):
+        honest = checked.list_accounts("honest")
+        twin_wei = REWARD_WEI // len(checked.played.parties)
         share_wei = REWARD_WEI // (len(honest) + (trick in WORKERS))
-        assert heard.case.outcome == "right"
+        assert checked.case.outcome == "right"
         assert all(row.fate == WON for row in honest)
         assert all(row.profit_wei >= max(twin_wei, share_wei) for row in honest)
 
@@ -54,35 +54,35 @@ def test_honest_payouts_are_not_reduced(trick: str) -> None:
 @pytest.mark.parametrize("trick", every(2, TRICKS))
 def test_no_trick_pays(trick: str, other: str) -> None:
     """Who tries one earns no more than its accounts would by working, and if it lies, it loses."""
-    for heard in list_watched(trick, other):
-        own, accounts = heard.list_accounts(trick), heard.receipts.accounts
-        profit_wei = get_profit(heard, trick)
+    for checked in list_watched(trick, other):
+        own, accounts = checked.list_accounts(trick), checked.receipts.accounts
+        profit_wei = get_profit(checked, trick)
         if any(row.fate == SLASHED for row in own):
             assert profit_wei < 0
             continue
         sharers = sum(row.fate == WON and bool(row.is_right) for row in accounts)
         work_wei = len(own) * (REWARD_WEI // sharers)
-        prizes_wei = len(heard.hearing.game.ended) * STAKES.bond_wei // 2
+        prizes_wei = len(checked.played.game.ended) * STAKES.bond_wei // 2
         assert profit_wei <= work_wei + prizes_wei
         assert trick in WORKERS or any(row.is_right for row in own)
 
 
 def test_shares_go_by_accounts() -> None:
     """Who works once and joins three times has three shares, but of one reward: that is allowed."""
-    for heard in list_watched("split"):
-        honest = heard.list_accounts("honest")
+    for checked in list_watched("split"):
+        honest = checked.list_accounts("honest")
         share_wei = REWARD_WEI // (3 + len(honest))
         assert all(row.profit_wei == share_wei for row in honest)
-        assert get_profit(heard, "split") == 3 * share_wei
+        assert get_profit(checked, "split") == 3 * share_wei
 
 
-@pytest.mark.parametrize("trick", every(4, [name for name, it in TRICKS.items() if it.scheme]))
+@pytest.mark.parametrize("trick", every(4, [name for name, it in TRICKS.items() if it.trick]))
 def test_tricks_are_really_tried(trick: str) -> None:
     """Schemes make calls of their own, and are refused what they should be, and nothing else."""
     made, refused = set[str](), set[str]()
-    for heard in [*list_watched(trick), *list_watched(trick, "lazy")]:
-        own = {row.account for row in heard.list_accounts(trick)}
-        for _, call, answer in heard.hearing.recorder.made:
+    for checked in [*list_watched(trick), *list_watched(trick, "lazy")]:
+        own = {row.account for row in checked.list_accounts(trick)}
+        for _, call, answer in checked.played.recorder.made:
             if not isinstance(answer, Outcome):
                 refused.add(call.name)
             elif call.player in own:
@@ -97,6 +97,6 @@ def test_tricks_are_really_tried(trick: str) -> None:
 @pytest.mark.slow
 def test_some_tricks_take_time() -> None:
     """Moving late, censoring, coming late and coming back make jobs longer, as is intended."""
-    usual = hear("hidden", "honest").case.blocks
+    usual = run_case("hidden", "honest").case.blocks
     for trick in ("last-block", "censor", "late-lie", "revenant"):
-        assert hear(trick, "honest").case.blocks > usual
+        assert run_case(trick, "honest").case.blocks > usual

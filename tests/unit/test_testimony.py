@@ -11,7 +11,7 @@ from moot.offchain.disputes.play.locate import locate
 from moot.offchain.disputes.referee.port import ModelReferee
 from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.programs.graph import Origin
-from moot.sim.paper import FIRST_PRODUCT, Lie, PaperRun, Size, make_task, seat
+from moot.sim.synthetic_jobs import FIRST_PRODUCT, Lie, Size, SyntheticRun, make_task, seat
 from tests.quick import every
 
 SIZE = Size(checkpoints=4, checkpoint_every=2, operators=8, rows=40, columns=16, terms=8)
@@ -20,7 +20,7 @@ CLIENT, HONEST, LIAR, VERIFIER = ACCOUNTS
 
 
 def open_game(lie: Lie) -> Game:
-    """Return a game in paper that ends with the bounded verifier's ruling."""
+    """Return a synthetic game that ends with the bounded verifier's ruling."""
     referee = ModelReferee(dict.fromkeys(ACCOUNTS, 10**20))
     game = seat(referee, SIZE, ACCOUNTS[:3], [lie], Stakes())
     game.leaf_mode, game.verifier, game.ruler = LeafMode.OPERATOR, VERIFIER, rule_for
@@ -44,7 +44,7 @@ def test_the_verifier_rules_on_synthetic_runs(element: int) -> None:
 
 def test_a_synthetic_tensor_is_the_array_that_it_stands_for() -> None:
     """Its elements, header and root are those of the array."""
-    run = PaperRun(make_task(SIZE), Lie(step=1, element=77))
+    run = SyntheticRun(make_task(SIZE), Lie(step=1, element=77))
     x, w, y = (run.tensor(3, Origin.STATE, slot) for slot in range(3))
     start, *factors = run.operands(3, FIRST_PRODUCT)
     assert start is None

@@ -13,7 +13,7 @@ from moot.offchain.backends.cpu.calls import (
 from moot.offchain.backends.cpu.kernels.contraction import strips, thin
 from moot.offchain.backends.cpu.kernels.contraction.gemm import divide, is_better_turned, is_thin
 from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Call
 from moot.offchain.native.threads import get_threads
 

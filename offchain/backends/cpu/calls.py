@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from moot.offchain.backends.cpu.kernels.copies import AXES, COPIES
 from moot.offchain.backends.cpu.turns import find_turned
 from moot.offchain.native.compiled import Kernel
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Block, Call, Expected, NativeSequence, Place, Word
 from moot.offchain.native.team import get_addresses
 from moot.offchain.native.threads import get_team, get_threads, make_task

@@ -19,7 +19,7 @@ from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from moot.offchain.backends.cpu.views import Reader
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.scratch import get_scratch
 from moot.offchain.native.sequences import Block, Call, Place, Word
 from moot.offchain.native.threads import share

@@ -25,7 +25,7 @@ from moot.offchain.backends.cpu.panels import PanelledProduct, find_panels
 from moot.offchain.backends.cpu.views import Reader, view
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Call, Place
 from moot.offchain.planning.accesses import (
     Sizes,

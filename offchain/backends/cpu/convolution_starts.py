@@ -11,7 +11,7 @@ from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_B
 from moot.offchain.backends.cpu.views import Reader, list_fills
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Call, Place, Word
 from moot.offchain.planning.accesses import Strided, row_major
 from moot.offchain.programs.graph import Node

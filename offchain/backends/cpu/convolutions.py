@@ -59,7 +59,7 @@ from moot.offchain.backends.cpu.sliding import (
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.native import buffers
 from moot.offchain.native.machine import get_second_cache_bytes
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import UNSUITABLE, Call, Place, Word
 from moot.offchain.native.threads import get_threads
 from moot.offchain.native.vectors import LANES, NAN, fill_lines

@@ -10,7 +10,7 @@ from moot.offchain.backends.cpu.indexing import Integers, locate, open_grid
 from moot.offchain.backends.cpu.views import Reader, make_constant, view
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Call, Place
 from moot.offchain.planning.accesses import Sizes, Strided, find_strided, get_used
 from moot.offchain.programs.graph import Node, Operand, Row

@@ -23,7 +23,7 @@ from moot.offchain.backends.cpu.kernels.contraction.convolution_lines import (
 from moot.offchain.backends.cpu.kernels.contraction.convolution_records import Lines
 from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from moot.offchain.backends.cpu.sliding import Ranges, Window, cut, find_window, fix
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Call
 from moot.offchain.native.threads import get_threads
 from moot.offchain.native.vectors import LANES

@@ -12,7 +12,7 @@ from moot.offchain.backends.cpu.turns import find_turned
 from moot.offchain.backends.cpu.views import SHORT_ELEMENTS, Reader, view
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Call, Place
 from moot.offchain.native.threads import share
 from moot.offchain.planning.accesses import Sizes, Strided, coalesce, row_major

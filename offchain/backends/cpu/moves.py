@@ -8,7 +8,7 @@ from moot.offchain.backends.cpu.calls import lay_out_whole
 from moot.offchain.backends.cpu.views import Filler, list_fills, make_constant
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Call, Place
 from moot.offchain.planning.accesses import Box
 from moot.offchain.programs.graph import Node, Origin

@@ -23,7 +23,7 @@ from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_B
 from moot.offchain.backends.cpu.views import view
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.scratch import get_scratch
 from moot.offchain.native.sequences import Call, Place
 from moot.offchain.native.threads import share

@@ -15,7 +15,7 @@ from moot.offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel
 from moot.offchain.backends.cpu.views import Reader
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Block, Call, Place
 from moot.offchain.native.threads import get_threads, share_call
 from moot.offchain.native.vectors import LANES, fill_lines

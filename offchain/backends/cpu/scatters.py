@@ -17,7 +17,7 @@ from moot.offchain.backends.cpu.scalars import Apply, get_associative, get_funct
 from moot.offchain.backends.cpu.views import Reader, make_constant, view
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers, emit
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Call, Place
 from moot.offchain.native.threads import share
 from moot.offchain.planning.accesses import (

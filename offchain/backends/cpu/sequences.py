@@ -15,7 +15,7 @@ from moot.offchain.backends.layout import SequenceLayout
 from moot.offchain.backends.port import Step
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import DONE, UNSUITABLE, Call, Expected, Place
 from moot.offchain.programs.graph import Slot
 

@@ -14,7 +14,7 @@ from moot.offchain.backends.cpu.indexing import copy_in_range
 from moot.offchain.backends.cpu.turns import Turned, find_turned
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Call, Place, Word
 from moot.offchain.planning.accesses import Box, Sizes, Strided, find_boxes, row_major
 from moot.offchain.planning.readings import Reading

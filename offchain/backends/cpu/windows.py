@@ -11,7 +11,7 @@ from moot.offchain.backends.cpu.kernels.fused.windows import Kernel, compile_fol
 from moot.offchain.backends.cpu.views import make_constant
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.native.sequences import Call, Place
 from moot.offchain.native.threads import share
 from moot.offchain.planning.windows import WindowFold

@@ -19,7 +19,7 @@ from moot.offchain.backends.cuda.single import LaunchedPlan, Reserve
 from moot.offchain.backends.layout import SequenceLayout
 from moot.offchain.backends.port import Step
 from moot.offchain.commitments.tensors import NUMPY_TYPES
-from moot.offchain.native.rooms import Memory
+from moot.offchain.native.memory_layout import Memory
 
 _MOST = 4
 """Graphs of a sequence that are kept, each for other addresses, and addresses without a graph that

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from moot.offchain.chain.accounts.account_state import MOST_TOGETHER, AccountState, Port, look
 from moot.offchain.chain.accounts.budget import calculate_reserve, find_shortage
 from moot.offchain.chain.accounts.fees import (
     GWEI,
@@ -21,7 +22,6 @@ from moot.offchain.chain.accounts.fees import (
     raise_fees,
 )
 from moot.offchain.chain.accounts.journal import Entry, Journal, Version, digest_call
-from moot.offchain.chain.accounts.sight import MOST_TOGETHER, Port, Sight, look
 from moot.offchain.chain.accounts.signers import Order, Signer
 from moot.offchain.chain.endpoints import Say
 from moot.offchain.chain.receipts import GAS_LIMIT, Transaction
@@ -59,7 +59,7 @@ class Sender:
         self._policy = policy
         self._say = say
         self._warned: set[int] = set()
-        self._seen: Sight | None = None
+        self._seen: AccountState | None = None
         self._highest = 0, 0
         self.journal = journal
 
@@ -91,7 +91,7 @@ class Sender:
         refused = self._send_first(new)
         return [refused.get(it.nonce, it) if isinstance(it, Entry) else it for it in answers]
 
-    def tend(self) -> Sight | None:
+    def tend(self) -> AccountState | None:
         """Look after all that is not final, and send again what needs it; return what was seen.
 
         That is one exchange where there was no block since the last look, and up to four else.
@@ -142,7 +142,7 @@ class Sender:
             self.tell(entry)
         return None
 
-    def _forget(self, sight: Sight) -> None:
+    def _forget(self, sight: AccountState) -> None:
         """Forget what has been final for so long that nobody means it who asks for the like."""
         for entry in list(self.journal.live.values()):
             is_old = entry.block is not None and sight.head - entry.block > UNCLAIMED_BLOCKS
@@ -150,7 +150,7 @@ class Sender:
                 self.journal.note("final", entry)
         self.journal.drop_past(sight.head)
 
-    def _revive(self, sight: Sight) -> list[Entry]:
+    def _revive(self, sight: AccountState) -> list[Entry]:
         """Take up again what was final, and what a reorganisation has undone; return it in order.
 
         Without it, all that comes after would wait for ever.
@@ -174,15 +174,15 @@ class Sender:
         """Whether an entry is not looked after any more."""
         return entry.is_final or entry.nonce in self.journal.past
 
-    def _lose(self, entry: Entry, sight: Sight) -> None:
+    def _lose(self, entry: Entry, sight: AccountState) -> None:
         """Note that the block of an entry is gone, and that the same bytes are to be sent again."""
         call = entry.transaction.call
         self._say(f"the block {entry.block} with {call} (nonce {entry.nonce}) is gone: sent again")
         self.journal.note("lost", entry)
         entry.looked, entry.signed = -1, sight.head
 
-    def _look_for_nonces(self, seen: Sight | None) -> Sight:
-        """Return the present sight; a count that the journal does not expect is asked for twice."""
+    def _look_for_nonces(self, seen: AccountState | None) -> AccountState:
+        """Return the present state; a count that the journal does not expect is asked for twice."""
         sight = seen or look(self._port, self._signer.address)
         known = self.journal.next_nonce
         if known is None or sight.count > known:
@@ -216,13 +216,13 @@ class Sender:
         answers = [it for (it,) in self._port.ask_others([question])]
         return [int(it, 16) for it in answers if isinstance(it, str)]
 
-    def _require_room(self, transactions: Sequence[Transaction], sight: Sight) -> None:
+    def _require_room(self, transactions: Sequence[Transaction], sight: AccountState) -> None:
         """Sign nothing that would run out of its gas: a node that knows no room for it errs."""
         most = max((it.gas_limit for it in transactions if it.gas_limit < GAS_LIMIT), default=0)
         if most > sight.block_gas:
             raise self._port.distrust(f"its blocks have no room for a call of {most:,} gas")
 
-    def _sign_first(self, transaction: Transaction, sight: Sight) -> Entry:
+    def _sign_first(self, transaction: Transaction, sight: AccountState) -> Entry:
         nonce = sight.count
         while nonce in self.journal.live:
             nonce += 1
@@ -239,7 +239,7 @@ class Sender:
             self._warn(nonce, transaction.call, sight)
         return self._sign(Entry(nonce, limited, []), fees, sight)
 
-    def _check_balance(self, transaction: Transaction, fees: Fees, sight: Sight) -> None:
+    def _check_balance(self, transaction: Transaction, fees: Fees, sight: AccountState) -> None:
         """Refuse what the account can't pay beside all that it has under way."""
         waiting = [it for it in self.journal.live.values() if it.block is None]
         reserves = [calculate_reserve(it.transaction, it.latest.fees) for it in waiting]
@@ -251,7 +251,7 @@ class Sender:
                 f"{sum(reserves):,} may be needed; fund it",
             )
 
-    def _sign(self, entry: Entry, fees: Fees, sight: Sight) -> Entry:
+    def _sign(self, entry: Entry, fees: Fees, sight: AccountState) -> Entry:
         """Sign a version, and put it into the journal; from here on it may be sent."""
         raw = self._signer.sign(Order(entry.transaction, entry.nonce, fees))
         self.journal.sign(entry, Version(raw, fees))
@@ -272,7 +272,7 @@ class Sender:
             refused[entry.nonce] = TransactionRefused(entry.transaction.call, refusal.problem)
         return refused
 
-    def _send_again(self, entries: Sequence[Entry], sight: Sight) -> None:
+    def _send_again(self, entries: Sequence[Entry], sight: AccountState) -> None:
         for entry in entries:
             entry.looked = sight.head
         self._send_raw(entries)
@@ -293,7 +293,7 @@ class Sender:
                         refusals[entry.nonce] = answer
         return refusals
 
-    def _note(self, entry: Entry, sight: Sight) -> None:
+    def _note(self, entry: Entry, sight: AccountState) -> None:
         """Note where an entry is on the chain now."""
         receipt = sight.receipts.get(entry.nonce)
         if receipt is None:
@@ -308,7 +308,7 @@ class Sender:
         if entry.is_final and entry.is_told:
             self.journal.note("final", entry)
 
-    def _note_absence(self, entry: Entry, sight: Sight) -> None:
+    def _note_absence(self, entry: Entry, sight: AccountState) -> None:
         call = entry.transaction.call
         if entry.block is not None:
             self._lose(entry, sight)
@@ -321,7 +321,7 @@ class Sender:
             self._say(str(entry.failure))
             self.journal.note("taken", entry)
 
-    def _raise_if_stuck(self, entry: Entry, sight: Sight, *, is_first: bool) -> None:
+    def _raise_if_stuck(self, entry: Entry, sight: AccountState, *, is_first: bool) -> None:
         """Replace an entry at higher fees if it has waited for long and pays too little."""
         if entry.signed < 0:  # signed by a process that is no more: the count begins now
             entry.signed = sight.head
@@ -342,7 +342,7 @@ class Sender:
                 f"replaced at {_show(fees.max_fee_wei)}"
             )
 
-    def _warn(self, nonce: int, call: str, sight: Sight) -> None:
+    def _warn(self, nonce: int, call: str, sight: AccountState) -> None:
         """Say once of a transaction that the ceiling stops it."""
         if nonce not in self._warned:
             self._warned.add(nonce)

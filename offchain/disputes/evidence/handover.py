@@ -22,7 +22,13 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.objects import EVIDENCE, TensorShape, decode_header, name_object
 from moot.offchain.datastore.store import DataStore
-from moot.offchain.disputes.evidence.rulings import Evidence, LogEvidence, Shown, check, collect
+from moot.offchain.disputes.evidence.rulings import (
+    Evidence,
+    LogEvidence,
+    ProvenTensor,
+    check,
+    collect,
+)
 from moot.offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
 from moot.offchain.programs.cost import compute_operator_cost
 from moot.offchain.programs.decoding import Reader
@@ -134,7 +140,7 @@ def count_bytes(evidence: Evidence) -> int:
     return sum(sizes.values())
 
 
-def _get_slot(shown: Shown) -> Slot:
+def _get_slot(shown: ProvenTensor) -> Slot:
     found: TensorShape = decode_header(shown.header)
     return Slot("", found.dtype, found.shape)
 
@@ -183,7 +189,7 @@ def decode_evidence(data: bytes, side: int) -> Evidence:
     layout = reader.take(reader.integer(4))
     program_proof = _read_proof(reader)
     before, before_proof = reader.take(DIGEST_BYTES), _read_proof(reader)
-    shown = tuple(_read_shown(reader) for _ in range(reader.integer(1)))
+    shown = tuple(_read_tensor(reader) for _ in range(reader.integer(1)))
     log = None
     if _read_flag(reader):
         entries = reader.take(reader.integer(4))
@@ -192,12 +198,12 @@ def decode_evidence(data: bytes, side: int) -> Evidence:
     return Evidence(side, encoding, program_proof, layout, before, before_proof, shown, log)
 
 
-def _read_shown(reader: Reader) -> Shown | None:
+def _read_tensor(reader: Reader) -> ProvenTensor | None:
     if not _read_flag(reader):
         return None
     head = reader.take(2)
     header = head + reader.take(8 * head[1])
-    return Shown(header, reader.take(DIGEST_BYTES), _read_proof(reader))
+    return ProvenTensor(header, reader.take(DIGEST_BYTES), _read_proof(reader))
 
 
 def _read_proof(reader: Reader) -> tuple[Digest, ...]:

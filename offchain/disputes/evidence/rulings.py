@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ProvenTensor:
     """A tensor that the operator reads.
 
     Attributes:
@@ -98,7 +98,7 @@ class Evidence:
     layout: bytes
     before: Digest
     before_proof: tuple[Digest, ...]
-    shown: tuple[Shown | None, ...]
+    shown: tuple[ProvenTensor | None, ...]
     log: LogEvidence | None = None
 
 
@@ -121,11 +121,13 @@ def collect(run: Testimony, place: Facts, side: int) -> tuple[Evidence, Sequence
     return evidence, operands
 
 
-def _show(run: Testimony, place: Facts, operand: Operand, array: Array | None) -> Shown | None:
+def _show(
+    run: Testimony, place: Facts, operand: Operand, array: Array | None
+) -> ProvenTensor | None:
     if array is None:
         return None
     made = commit_tensor(array)
-    return Shown(made.header, made.top, prove_root(run, place.step, operand))
+    return ProvenTensor(made.header, made.top, prove_root(run, place.step, operand))
 
 
 def _collect_log(run: Testimony, place: Facts) -> LogEvidence | None:
@@ -187,7 +189,9 @@ def check(evidence: Evidence, terms: Terms, place: Facts, claim: Digest) -> Prov
     return Proven(node, arithmetic, entries)
 
 
-def _check_operand(context: Context, place: Facts, operand: Operand, shown: Shown | None) -> None:
+def _check_operand(
+    context: Context, place: Facts, operand: Operand, shown: ProvenTensor | None
+) -> None:
     """Refuse what is not what both sides have agreed that the operand reads.
 
     They have agreed on what stands before the operator in the trace, and on nothing behind it.

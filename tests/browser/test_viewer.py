@@ -1,0 +1,432 @@
+"""The page of a court in a real browser, while a dispute is played under it, and as one file."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from moot.offchain.chain import connect
+from moot.offchain.disputes.play.game import Game
+from moot.offchain.record.referee_log import RefereeLog
+from moot.offchain.record.schema import Record, make_record
+from moot.sim.viewer.follower import Follower
+from moot.sim.viewer.page import make_page
+from moot.sim.viewer.server import serve
+from tests.browser.pages import Seen, open_file, open_page
+from tests.chain_helpers import LoopbackNode, open_node
+from tests.end_to_end.command import moot
+from tests.record_helpers import SCALAR, SILENT, SINK, make_hostile, make_small_record, open_chain
+
+DISPUTE = ("--program", "mlp", "--steps", "4", "--checkpoint-every", "2", "--trust-capture")
+CHEAT = ("--cheat", "wrong-output", "--seed", "3")
+expect.set_options(timeout=60_000)  # a machine may have much else to do
+HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>\u202e"
+LATE = (SCALAR, SINK, SILENT)
+HASTEN = "() => { const set = setTimeout; window.setTimeout = (call, ms) => set(call, ms / 50) }"
+"""Makes a page ask its server fifty times as often: each turn of a game waits for that."""
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a dispute about a real program, which the command has written."""
+    path = tmp_path_factory.mktemp("replay") / "dispute.html"
+    done = moot("dispute", *DISPUTE, *CHEAT, "--replay", str(path))
+    assert (done.status, done.stderr) == (0, "")
+    return path
+
+
+@pytest.fixture
+def node() -> Iterator[LoopbackNode]:
+    """A node behind JSON-RPC."""
+    with open_node("http") as node:
+        yield node
+
+
+def write_page(folder: Path, record: Record) -> Path:
+    """Write the page of a record."""
+    path = folder / "page.html"
+    path.write_text(make_page(record), encoding="utf-8")
+    return path
+
+
+def count_rows(page: Page) -> int:
+    """Return how many openings the picture shows."""
+    return page.locator("#picture g.row").count()
+
+
+def read_time(page: Page) -> tuple[int, int]:
+    """Return where the slider stands, and where it ends."""
+    slider = page.locator("#time")
+    return int(slider.input_value()), int(str(slider.get_attribute("max")))
+
+
+def check_quiet(seen: Seen, url: str) -> None:
+    """The console is empty, and nobody but the page's own server was asked."""
+    assert seen.console == []
+    assert seen.requests
+    assert all(request.startswith(url) for request in seen.requests)
+
+
+def test_a_dispute_is_played_under_the_page(browser: Browser, node: LoopbackNode) -> None:
+    """From an empty court to the last payment each call appears, without the page being loaded."""
+    with connect(node.url) as chain, connect(node.url) as own:
+        game = open_chain(chain, (SCALAR,))
+        address: Any = game.referee.address
+        follower = Follower(RefereeLog.find(own, address), 0.02)
+        with serve(follower) as url, open_page(browser, url, 1400) as seen:
+            page = seen.page
+            expect(page.locator("#status")).to_have_class("live")
+            expect(page.locator("#no-match")).to_contain_text("no job yet")
+            page.evaluate("window.same = true")
+            page.evaluate(HASTEN)
+            watch(game, page, chain.block_number)
+            check_end(game, page)
+            chain.mine(7)
+            expect(page.locator("#status")).to_have_text(f"live, block {chain.block_number()}")
+            assert page.evaluate("window.same") is True
+            check_quiet(seen, url)
+
+
+def watch(game: Game, page: Page, get_head: Any) -> None:
+    """Play a game to its end, and look at the page after every turn."""
+    moves, stages = 0, set()
+    while True:
+        turn = game.take_turn()
+        if turn is None:
+            if not game.wait():
+                return
+            continue
+        moves += len(turn)
+        expect(page.locator("#calls tr")).to_have_count(moves)
+        expect(page.locator("#now")).to_contain_text(f"move {moves} of {moves}")
+        expect(page.locator("#status")).to_have_text(f"live, block {get_head()}")
+        last = turn[-1]
+        if last.call not in {"descend", "enter_claimed", "enter_tensor"}:
+            continue
+        stages.add(last.call)
+        assert last.receipt is not None
+        expect(page.locator("#calls tr.now td").first).to_have_text(str(last.receipt.block))
+        expect(page.locator("#picture rect.open").first).to_be_visible()
+        expect(page.locator("#news")).to_contain_text("opens")
+        movers = page.locator(".side .turn", has_text="is to move")
+        assert movers.count() == 1
+        assert page.get_by_role("meter").count() == 2
+
+
+def check_end(game: Game, page: Page) -> None:
+    """The page shows what was found, who was right, and what everybody has in the end."""
+    crumbs = page.locator("#crumbs").inner_text().split("\n")
+    assert crumbs == [
+        "checkpoint 1",
+        "step 6",
+        "operator 4, contract by fma",
+        "element 77",
+        crumbs[4],
+    ]
+    assert crumbs[4] == "term 33 of 70"
+    verdict = page.locator("#verdict")
+    assert "fma(1.1, \N{MINUS SIGN}0.3, " in verdict.inner_text()
+    cards = verdict.locator(".value")
+    expect(cards).to_have_count(3)
+    assert [card.inner_text().split("\n")[0] for card in cards.all()][1] == "the contract computes"
+    assert cards.locator(".right").count() == 1
+    assert cards.locator(".wrong").count() == 1
+    assert page.locator(".side.lost").count() == 1
+    assert page.locator("#claims li.won").count() == 1
+    members = page.locator("#members").inner_text()
+    assert "is defeated" in members
+    assert "bond lost" in members
+    assert "is paid" in members
+    facts = page.locator("#facts").inner_text()
+    for item in ("won", "0.1 ETH", "2 ETH", "0.5 ETH", "1.6 ETH"):
+        assert item in facts
+    gas = sum(played.call.gas for played in read_frames(game))
+    assert f"{gas:,}" in facts
+
+
+def read_frames(game: Game) -> Any:
+    """Return the frames of a game's court as somebody reads them who has read nothing."""
+    referee: Any = game.referee
+    follower = Follower(RefereeLog.find(referee.chain, referee.address), 3600)
+    follower._read()
+    return follower.film.frames
+
+
+def test_a_chain_that_stops_is_said_and_goes_on(browser: Browser, node: LoopbackNode) -> None:
+    """The page says that the chain has stopped, keeps what it shows, and goes on."""
+    with connect(node.url) as chain, connect(node.url) as own:
+        game = open_chain(chain, (SCALAR,))
+        address: Any = game.referee.address
+        follower = Follower(RefereeLog.find(own, address), 0.02)
+        game.take_turn()
+
+        def break_off(_: Any) -> Any:
+            raise ConnectionError
+
+        with serve(follower) as url, open_page(browser, url) as seen:
+            status = seen.page.locator("#status")
+            expect(status).to_have_class("live")
+            node.replies["eth_blockNumber"] = break_off
+            expect(status).to_have_class("stopped")
+            expect(status).to_contain_text("no chain at")
+            expect(seen.page.locator("#calls tr")).to_have_count(1)
+            del node.replies["eth_blockNumber"]
+            expect(status).to_have_class("live")
+            game.take_turn()
+            expect(seen.page.locator("#calls tr")).to_have_count(3)
+            check_quiet(seen, url)
+
+
+def test_a_replay_is_one_file_that_asks_for_nothing(browser: Browser, replay: Path) -> None:
+    """The file from the disk shows a real program's dispute, with names, and asks nobody."""
+    with open_file(browser, replay, 1400) as seen:
+        page = seen.page
+        assert page.locator("#match-title").inner_text().count("-1") == 2
+        expect(page.locator("#verdict")).to_be_visible()
+        assert page.locator("#verdict .wrong").count() == 1
+        operator = page.locator("#crumbs li").nth(2).inner_text()
+        assert operator.startswith("operator ")
+        assert operator.endswith(")")
+        for button in ("first", "forward", "last", "back"):
+            page.locator(f"#{button}").click()
+        assert set(seen.requests) == {replay.as_uri()}
+        assert seen.console == []
+        fetched = "fetch('https://example.org/').then(() => 'answered', () => 'refused')"
+        assert page.evaluate(fetched) == "refused"
+        assert any("Content Security Policy" in line for line in seen.console)
+
+
+def test_the_slider_goes_through_the_past(browser: Browser, tmp_path: Path) -> None:
+    """Move by move the picture grows by what each move opens; by blocks it shows the same."""
+    record = make_small_record()
+    path = write_page(tmp_path, record)
+    with open_file(browser, path, 1400) as seen:
+        page = seen.page
+        assert read_time(page) == (len(record.frames) - 1,) * 2
+        page.locator("#first").click()
+        assert read_time(page)[0] == 0
+        expect(page.locator("#match")).to_be_hidden()
+        rows = [0]
+        for _ in record.frames[1:]:
+            page.locator("#forward").click()
+            rows.append(count_rows(page))
+        assert all(0 <= later - earlier <= 1 for earlier, later in pairwise(rows))
+        assert rows[-1] >= 7
+        expect(page.locator("#forward")).to_be_disabled()
+        texts = page.locator("#calls button").all_inner_texts()
+        assert texts == [frame.text for frame in record.frames]
+        page.locator("#calls button").nth(9).click()
+        assert (read_time(page)[0], count_rows(page)) == (9, rows[9])
+        page.get_by_label("by block").check()
+        assert read_time(page)[1] == record.head - record.frames[0].block
+        assert count_rows(page) == rows[9]
+        page.locator("#time").fill("0")
+        expect(page.locator("#now")).to_contain_text("block 1 of")
+        expect(page.locator("#match")).to_be_hidden()
+        assert seen.console == []
+
+
+def test_clocks_run_from_block_to_block(browser: Browser, tmp_path: Path) -> None:
+    """Whose turn it is has a block less with each block; the other's clock stands still."""
+    path = write_page(tmp_path, make_small_record((SILENT,)))
+    with open_file(browser, path) as seen:
+        page = seen.page
+        page.get_by_label("by block").check()
+        start = next(block for block in range(read_time(page)[1]) if has_meters(page, block))
+        before = read_clocks(page, start + 4)
+        after = read_clocks(page, start + 9)
+        assert sorted(before[side] - after[side] for side in (0, 1)) == [0, 5]
+        page.locator("#last").click()
+        assert page.get_by_role("meter").count() == 0
+        assert "clock has run out" in page.locator("#verdict").inner_text()
+
+
+def has_meters(page: Page, place: int) -> bool:
+    """Whether a match is being played at a place of the slider."""
+    page.locator("#time").fill(str(place))
+    return page.get_by_role("meter").count() == 2
+
+
+def read_clocks(page: Page, place: int) -> list[int]:
+    """Return what both clocks show at a place of the slider."""
+    page.locator("#time").fill(str(place))
+    meters = page.get_by_role("meter").all()
+    return [int(str(meter.get_attribute("aria-valuenow"))) for meter in meters]
+
+
+def test_the_keyboard_reaches_everything(browser: Browser, tmp_path: Path) -> None:
+    """With Tab and arrows alone one moves in time and between matches, and sees the focus."""
+    path = write_page(tmp_path, make_small_record(LATE))
+    with open_file(browser, path, 1400) as seen:
+        page = seen.page
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        page.keyboard.press("Enter")
+        reached = set()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            focused = "document.activeElement.id || document.activeElement.closest('[id]')?.id"
+            reached.add(page.evaluate(focused))
+        assert {"search", "first", "back", "play", "time"} <= reached
+        check_arrows(page)
+        tabs = page.get_by_role("tab")
+        assert tabs.count() == 3
+        tabs.locator("xpath=self::*[@aria-selected='true']").focus()
+        shown = [page.locator("#match-title").inner_text()]
+        for _ in range(3):
+            page.keyboard.press("ArrowRight")
+            assert page.evaluate("document.activeElement.getAttribute('role')") == "tab"
+            shown.append(page.locator("#match-title").inner_text())
+        assert len(set(shown[:3])) >= 2
+        assert shown[3] == shown[0]
+        style = "getComputedStyle(document.activeElement).outlineStyle"
+        assert page.evaluate(style) == "solid"
+        assert seen.console == []
+
+
+def check_arrows(page: Page) -> None:
+    """The slider and the picture take arrows, and say where they are."""
+    end = read_time(page)[1]
+    page.locator("#time").focus()
+    page.keyboard.press("ArrowLeft")
+    assert read_time(page)[0] == end - 1
+    page.keyboard.press("Home")
+    assert read_time(page)[0] == 0
+    assert (
+        page.locator("#time").get_attribute("aria-valuetext") == page.locator("#now").inner_text()
+    )
+    page.keyboard.press("End")
+    page.locator("#search").focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert read_time(page)[0] == end - 2
+    page.keyboard.press("ArrowRight")
+    assert read_time(page)[0] == end - 1
+    assert page.locator("#news").inner_text().startswith("Block ")
+
+
+def test_a_screen_reader_is_told(browser: Browser, tmp_path: Path) -> None:
+    """There is one of each landmark, every control has a name, and the picture is in words."""
+    path = write_page(tmp_path, make_small_record())
+    with open_file(browser, path) as seen:
+        page = seen.page
+        for role in ("banner", "main", "contentinfo", "complementary"):
+            assert page.get_by_role(role).count() == 1  # type: ignore[arg-type]
+        assert page.get_by_role("navigation", name="Jobs").count() == 1
+        named = "all => all.every(it => it.ariaLabel || it.textContent.trim() || it.labels?.length)"
+        assert page.eval_on_selector_all("button, input", named)
+        words = str(page.locator("#picture svg").get_attribute("aria-label"))
+        assert "the first difference is in operator 4" in words
+        assert page.locator("[aria-live=polite], [role=status]").count() == 2
+        levels = page.eval_on_selector_all("h1, h2, h3, h4", "all => all.map(it => +it.tagName[1])")
+        assert levels[0] == 1
+        assert all(later - earlier <= 1 for earlier, later in pairwise(levels))
+
+
+CONTRAST = """
+    all => all.map(it => {
+        const read = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
+        const light = (colour) => read(colour).map(part => part / 255)
+            .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0);
+        let ground = it;
+        while (ground.parentElement && getComputedStyle(ground).backgroundColor.endsWith(", 0)"))
+            ground = ground.parentElement;
+        const pair = [light(getComputedStyle(it).color),
+                      light(getComputedStyle(ground).backgroundColor)].sort((a, b) => b - a);
+        return (pair[0] + 0.05) / (pair[1] + 0.05);
+    })
+"""
+"""The contrast of texts with what is behind them, as WCAG defines it."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_can_be_read_in_both_schemes(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    """In light and dark every text has WCAG's contrast of 4.5, and the grounds differ."""
+    path = write_page(tmp_path, make_small_record())
+    with open_file(browser, path) as seen:
+        seen.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        chosen = "h1, h2, h3, h4, p, dt, dd, .side span, #crumbs li, small, th, .legend li, code"
+        contrasts = seen.page.eval_on_selector_all(chosen, CONTRAST)
+        assert len(contrasts) > 60
+        assert min(contrasts) >= 4.5
+        ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(245, 246, 248)") == (scheme == "light")
+
+
+BOXES = """
+    texts => texts.map(text => {
+        const box = text.getBoundingClientRect();
+        return [text.checkVisibility(), box.left, box.right];
+    })
+"""
+"""Whether texts are shown, and where they begin and end: all at once, for the picture is drawn once
+more when its place is first measured."""
+
+
+@pytest.mark.parametrize("width", [1600, 1000, 700, 360])
+def test_every_width_shows_all(browser: Browser, tmp_path: Path, width: int) -> None:
+    """Nothing goes beyond the window, whose picture is as wide as its place."""
+    path = write_page(tmp_path, make_small_record())
+    with open_file(browser, path, width) as seen:
+        page = seen.page
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        texts = page.locator("#picture text").evaluate_all(BOXES)
+        assert texts
+        for is_shown, left, right in texts:
+            assert is_shown
+            assert left >= 0
+            assert right <= width
+        assert page.locator("#picture rect").first.is_visible()
+
+
+def test_hostile_texts_stay_texts(browser: Browser, tmp_path: Path) -> None:
+    """Names and texts that are markup are shown as they are written, and run nothing."""
+    path = write_page(tmp_path, make_hostile(HOSTILE))
+    with open_file(browser, path) as seen:
+        page = seen.page
+        assert seen.console == []
+        assert set(seen.requests) == {path.as_uri()}
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("img, script[src], iframe").count() == 0
+        shown = page.locator("#calls").inner_text()
+        assert "</script><script>hacked=1" in shown
+        assert "\u202e" not in shown
+
+
+def test_a_name_of_the_languages_own_is_no_name(browser: Browser, tmp_path: Path) -> None:
+    """Accounts that nobody has named are shown by their addresses, whatever objects inherit."""
+    record = make_small_record()
+    frames = [
+        msgspec.structs.replace(it, call=msgspec.structs.replace(it.call, sender="constructor"))
+        for it in record.frames
+    ]
+    path = write_page(tmp_path, make_record(record.court, {}, record.head, frames))
+    with open_file(browser, path) as seen:
+        assert seen.page.locator("#calls tr td:nth-child(2)").first.inner_text() == "constructor"
+        assert seen.console == []
+
+
+def test_playing_goes_on_by_itself_and_stops(browser: Browser, tmp_path: Path) -> None:
+    """The button plays the moves one after another, and any step of one's own stops it."""
+    path = write_page(tmp_path, make_small_record())
+    with open_file(browser, path) as seen:
+        page = seen.page
+        page.locator("#play").click()
+        expect(page.locator("#play")).to_have_attribute("aria-pressed", "true")
+        expect(page.locator("#now")).to_contain_text("move 3 of")
+        page.locator("#back").click()
+        expect(page.locator("#play")).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_page_without_javascript_says_so(browser: Browser, replay: Path) -> None:
+    """A note says what is missing."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(replay.as_uri())
+    assert "switched off" in page.locator("noscript").inner_text()
+    context.close()
