@@ -13,7 +13,7 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain import Chain
 from moot.offchain.court.entries import Recorder
-from moot.offchain.court.record import Court, Frame, Record, make_record
+from moot.offchain.court.record import Court, Frame, Record, Value, make_record
 from moot.offchain.court.reducer import Reducer
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.on_chain import ChainReferee
@@ -95,6 +95,20 @@ def make_small_record(lies: Sequence[Lie] = (SCALAR,)) -> Record:
     names = {game.address_of(it.name).lower(): it.name for it in game.players}
     about = Court(referee=recorder.address, chain_id=CHAIN_ID, arithmetic="ordered 1")
     return make_record(about, names | {game.client: "client"}, recorder.block_number(), frames)
+
+
+def stretch(record: Record, number: str) -> Record:
+    """Return a record all whose values mean this number, and have as many bits as one can have."""
+
+    def replace_values(form: Any) -> Any:
+        if isinstance(form, Value):
+            return Value("0x80" + "1c" * 31, number)
+        if isinstance(form, msgspec.Struct):
+            fields = {name: replace_values(getattr(form, name)) for name in form.__struct_fields__}
+            return msgspec.structs.replace(form, **fields)
+        return [*map(replace_values, form)] if isinstance(form, list | tuple) else form
+
+    return msgspec.structs.replace(record, frames=replace_values(record.frames))
 
 
 def make_hostile(text: str) -> Record:
