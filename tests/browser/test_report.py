@@ -29,7 +29,7 @@ DRAWN = """
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a small sweep that has what every plot needs."""
-    return make_sweep(tmp_path_factory.mktemp("swept"))
+    return make_sweep(tmp_path_factory.mktemp("swept"), reps=1)
 
 
 @pytest.fixture(scope="module")
