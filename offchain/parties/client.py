@@ -33,6 +33,12 @@ from moot.offchain.providers.task import Task
 _ONE_OF = (PROGRAMS, STATES, BATCHES, RULES)
 DEFAULT_EVERY = 4
 
+_FATES = {
+    Status.EMPTY: ", no claim was left, and the reward is back; providers say why they leave a job",
+    Status.VOID: ", its program is not legal, and everybody gets back what it has brought",
+}
+"""What became of a job that nobody has won, for those who wait for its end."""
+
 
 def post(desk: Desk, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.SCALAR) -> int:
     """Publish a task, and open its job; return the job's number.
@@ -75,7 +81,8 @@ def await_end(desk: Desk, job_id: int) -> Status:
     answer = _make_answerer(desk, job_id, view.job)
     play(desk, view, Party((), [Client("client", desk.address, ())]), answer)
     status = view.job.status
-    desk.tell("closed", f"job {job_id}: {status.name.lower()}", job=job_id, status=status.name)
+    line = f"job {job_id}: {status.name.lower()}{_FATES.get(status, '')}"
+    desk.tell("closed", line, job=job_id, status=status.name)
     if desk.settings.delivery:
         look_after(desk, job_id, view.job, calls=False)
     return status
