@@ -77,6 +77,10 @@ class Dispute(Displayable):
         self._before: dict[str, int] = {}
         self._after: dict[str, int] = {}
 
+    def __repr__(self) -> str:
+        calls, state = len(self.referee.accepted), "over" if self.is_over else "not over"
+        return f"<Dispute of {', '.join(self.runs)}: {calls} calls so far, {state}>"
+
     def __iter__(self) -> Iterator[Move]:
         return map(make_move, self.play())
 

@@ -12,6 +12,8 @@ from markupsafe import Markup
 
 TEMPLATE, STYLE, SCRIPT = "page.html", "page.css", "page.js"
 """The files of a page's folder."""
+SHARED = Path(__file__)
+"""Beside it lie the style and the script that all pages have, of tables that one scrolls."""
 
 
 def render(folder: Path, values: Mapping[str, Any], libraries: Sequence[str] = ()) -> str:
@@ -31,9 +33,10 @@ def render(folder: Path, values: Mapping[str, Any], libraries: Sequence[str] = (
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    style = Markup((folder / STYLE).read_text("utf-8"))  # noqa: S704 - ours
-    own = Markup((folder / SCRIPT).read_text("utf-8"))  # noqa: S704 - ours
-    scripts = [*map(Markup, libraries), own]
+    styles = [SHARED.with_suffix(".css"), folder / STYLE]
+    own = [folder / SCRIPT, SHARED.with_suffix(".js")]
+    style = Markup("".join(it.read_text("utf-8") for it in styles))  # noqa: S704 - ours
+    scripts = [Markup(it) for it in (*libraries, *(it.read_text("utf-8") for it in own))]  # noqa: S704 - ours
     return environment.get_template(TEMPLATE).render(
         **values,
         style=style,

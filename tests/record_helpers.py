@@ -18,7 +18,7 @@ from moot.offchain.disputes.referee.port import ModelReferee
 from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.record.entries import Recorder
 from moot.offchain.record.reducer import Reducer
-from moot.offchain.record.schema import Frame, Record, RecordedReferee, make_record
+from moot.offchain.record.schema import Frame, Record, RecordedReferee, Value, make_record
 from moot.sim.synthetic_jobs import Lie, Size, seat
 
 SIZE = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16, terms=70)
@@ -95,6 +95,20 @@ def make_small_record(lies: Sequence[Lie] = (SCALAR,)) -> Record:
     names = {game.address_of(it.name).lower(): it.name for it in game.players}
     about = RecordedReferee(referee=recorder.address, chain_id=CHAIN_ID, arithmetic="ordered 1")
     return make_record(about, names | {game.client: "client"}, recorder.block_number(), frames)
+
+
+def stretch(record: Record, number: str) -> Record:
+    """Return a record all whose values mean this number, and have as many bits as one can have."""
+
+    def replace_values(form: Any) -> Any:
+        if isinstance(form, Value):
+            return Value("0x80" + "1c" * 31, number)
+        if isinstance(form, msgspec.Struct):
+            fields = {name: replace_values(getattr(form, name)) for name in form.__struct_fields__}
+            return msgspec.structs.replace(form, **fields)
+        return [*map(replace_values, form)] if isinstance(form, list | tuple) else form
+
+    return msgspec.structs.replace(record, frames=replace_values(record.frames))
 
 
 def make_hostile(text: str) -> Record:

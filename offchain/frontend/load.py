@@ -109,7 +109,10 @@ def _check_function(spec: str, function: Callable[[int], Any]) -> None:
     try:
         inspect.signature(function).bind(0)
     except TypeError as error:
-        raise UsageError(f"{spec} can't be called with the seed alone: {error}") from error
+        raise UsageError(
+            f"{spec} can't be called with the seed alone ({error}); write a function of one "
+            "argument, such as `def build(seed):`, that returns a recipe"
+        ) from error
     except ValueError:  # a function of C says nothing
         return
 

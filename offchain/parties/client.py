@@ -33,6 +33,12 @@ from moot.offchain.providers.task import Task
 _ONE_OF = (PROGRAMS, STATES, BATCHES, RULES)
 DEFAULT_EVERY = 4
 
+_FATES = {
+    Status.EMPTY: ", no claim was left, and the reward is back; providers say why they leave a job",
+    Status.VOID: ", its program is not legal, and everybody gets back what it has brought",
+}
+"""What became of a job that nobody has won, for those who wait for its end."""
+
 
 def post(
     context: PartyContext, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.SCALAR
@@ -80,7 +86,8 @@ def await_end(context: PartyContext, job_id: int) -> Status:
     answer = _make_answerer(context, job_id, view.job)
     play(context, view, Party((), [Client("client", context.address, ())]), answer)
     status = view.job.status
-    context.tell("closed", f"job {job_id}: {status.name.lower()}", job=job_id, status=status.name)
+    line = f"job {job_id}: {status.name.lower()}{_FATES.get(status, '')}"
+    context.tell("closed", line, job=job_id, status=status.name)
     if context.settings.delivery:
         look_after(context, job_id, view.job, calls=False)
     return status

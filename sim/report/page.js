@@ -4,12 +4,75 @@
   const CONFIG = { responsive: true, displaylogo: false };
   const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222"];
 
-  for (const place of document.querySelectorAll(".plot")) {
-    const figure = JSON.parse(place.parentElement.querySelector("script.figure").textContent);
+  const NARROW = 620;
+  const SMALL = 12; // pixels of texts in a narrow plot
+
+  function wrap(text, width) {
+    // Lines of at most so many pixels, if words allow it; a dot ends a word, too.
+    const most = Math.floor(width / (SMALL * 0.62));
+    const lines = [""];
+    for (const word of text.match(/[^ .]*[ .]?/g)) {
+      const line = lines[lines.length - 1];
+      if (line && line.length + word.trimEnd().length > most) lines.push(word);
+      else lines[lines.length - 1] += word;
+    }
+    return lines.join("<br>");
+  }
+
+  function narrow_axis(axis, data, letter, room) {
+    // Names of categories take two lines; else half of the plot would be names.
+    const text = axis?.title?.text;
+    const made = { ...axis, tickfont: { size: SMALL }, tickangle: axis?.tickangle ?? 0, nticks: letter === "x" ? 5 : undefined };
+    if (text) made.title = { ...axis.title, text: wrap(text, room), font: { size: SMALL } };
+    const names = [...new Set(data.flatMap((trace) => [...(trace[letter] ?? [])]))];
+    if (letter === "y" && names.length && names.every((it) => typeof it === "string")) {
+      made.tickvals = names;
+      made.ticktext = names.map((it) => it.replace(/(.*)[+]/, "$1+<br>"));
+    }
+    return made;
+  }
+
+  function fit(figure, width) {
+    // In a narrow place the legend goes above the plot, and texts become smaller.
+    if (width >= NARROW) return figure;
+    const { layout } = figure;
+    const own = {
+      ...layout,
+      font: { ...layout.font, size: SMALL },
+      margin: { l: 50, r: 8, t: 10, b: 60 },
+      legend: { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom" },
+      xaxis: narrow_axis(layout.xaxis, figure.data, "x", width - 90),
+      yaxis: narrow_axis(layout.yaxis, figure.data, "y", layout.height - 200),
+    };
+    const data = figure.data.map((trace) => (trace.type === "heatmap" ? narrow_heat(trace) : trace));
+    return { data, layout: own };
+  }
+
+  function narrow_heat(trace) {
+    // A few cells have room for their numbers, and then need no scale of colours.
+    const is_small = trace.texttemplate && trace.x.length <= 5;
+    const colorbar = { ...trace.colorbar, thickness: 12, title: { ...trace.colorbar.title, side: "right" } };
+    return { ...trace, colorbar, showscale: !is_small, texttemplate: is_small ? trace.texttemplate : null };
+  }
+
+  function draw(place, figure) {
     const { height } = figure.layout;
     if (height) place.style.height = `${height}px`; // stays so when the page gets narrower
-    Plotly.newPlot(place, figure.data, figure.layout, CONFIG);
+    const { data, layout } = fit(figure, place.clientWidth);
+    Plotly.react(place, data, layout, CONFIG);
   }
+
+  const drawn = new Map();
+  for (const place of document.querySelectorAll(".plot")) {
+    drawn.set(place, JSON.parse(place.parentElement.querySelector("script.figure").textContent));
+  }
+  let was_narrow = null;
+  new ResizeObserver(([{ contentRect }]) => {
+    const is_narrow = contentRect.width < NARROW;
+    if (is_narrow === was_narrow) return;
+    was_narrow = is_narrow;
+    for (const [place, figure] of drawn) draw(place, figure);
+  }).observe(document.querySelector("main section"));
 
   const data = document.getElementById("data");
   if (!data) return;
@@ -60,7 +123,9 @@
       xaxis: { ...axis, title: { text: "move" } },
       yaxis: { ...axis, title: { text: "gas (thousands)" } },
     };
-    Plotly.react(document.querySelector(".moves"), traces, layout, CONFIG);
+    const place = document.querySelector(".moves");
+    drawn.set(place, { data: traces, layout });
+    draw(place, drawn.get(place));
   }
 
   function show_game(number) {

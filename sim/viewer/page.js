@@ -5,7 +5,7 @@
   const POLL_MS = 1000;
   const PLAY_MS = 900;
   const UNITS = {
-    history: "checkpoint", interval: "step", trace: "operator", state: "slot of the state",
+    history: "checkpoint", interval: "step", trace: "operator", state: "slot",
     tensor: "chunk", chunk: "element", fold: "term",
   };
   const STAGES = {
@@ -264,14 +264,18 @@
     const room = at.inner / 7;
     const text = shape("text", { class: "found", x: middle, y: at.top + (row.tree === "fold" ? 22 : 29), "text-anchor": "middle" }, clip(verb, room));
     group.append(text);
-    if (row.tree === "fold" && row.found.claimed) group.append(draw_sums(row.found, middle, at.top + 39));
+    if (row.tree === "fold" && row.found.claimed) group.append(draw_sums(row.found, middle, at.top + 39, room));
   }
 
-  function draw_sums(found, x, y) {
+  function draw_sums(found, x, y, room) {
     // What the sum is before and after the terms in dispute; the two sides' words in their colours.
+    // Numbers for which there is no room are left out: those before first.
     const line = shape("text", { class: "soft", x, y, "text-anchor": "middle" });
     const [first, second] = round_numbers(found.claimed);
-    const before = found.agreed ? `${round_numbers([found.agreed])[0]} before, ` : "";
+    const known = found.agreed ? `${round_numbers([found.agreed])[0]} before, ` : "";
+    const after = `${first} or ${second} after`.length;
+    if (after > room) return line;
+    const before = known.length + after > room ? "" : known;
     line.append(shape("tspan", {}, before), shape("tspan", { class: "owner first" }, first),
       shape("tspan", {}, " or "), shape("tspan", { class: "owner second" }, second), shape("tspan", {}, " after"));
     return line;
@@ -281,7 +285,7 @@
     // Few digits, unless they are not enough to tell the values apart.
     const rounded = values.map((it) => (Number.isFinite(Number(it.number)) && it.number ? String(Number(Number(it.number).toPrecision(4))) : say_number(it)));
     const is_clear = new Set(rounded).size === rounded.length;
-    return is_clear ? rounded.map((it) => it.replaceAll("-", "−")) : values.map(say_number);
+    return is_clear ? rounded.map((it) => it.replaceAll("-", "−")) : values.map((it) => say_number(it).split(",")[0]);
   }
 
   function describe_search(match, rows) {
@@ -368,7 +372,8 @@
       const computed = scalar?.computed;
       const cards = [0, 1].map((side) => show_value(`${side_name(side)} claims`, found.claimed[side], SIDES[side], found.claimed[1 - side], computed));
       const middle = computed ? show_value("the contract computes", computed, "", computed) : element("div", { class: "value" }, element("h4", { textContent: "the contract" }), element("p", { class: "number", textContent: end ? "—" : "…" }), element("p", {}, element("code", { textContent: end ? "did not need to compute" : "waits for the proven operands" })));
-      parts.push(element("div", { class: "values" }, cards[0], middle, cards[1]));
+      const is_long = [computed, ...found.claimed].some((it) => it && say_number(it).split(",")[0].length > 15);
+      parts.push(element("div", { class: is_long ? "values long" : "values" }, cards[0], middle, cards[1]));
     }
     parts.push(element("p", { class: "sentence", textContent: say_result(match) }));
     place.replaceChildren(...parts);

@@ -16,27 +16,60 @@ from moot.offchain.record.schema import Record, make_record
 from moot.sim.viewer.follower import Follower
 from moot.sim.viewer.page import make_page
 from moot.sim.viewer.server import serve
+from tests.browser.layout import WIDTHS, Fault, check_faults, look, set_width
 from tests.browser.pages import Seen, open_file, open_page
 from tests.chain_helpers import LoopbackNode, open_node
 from tests.end_to_end.command import moot
-from tests.record_helpers import SCALAR, SILENT, SINK, make_hostile, make_small_record, open_chain
+from tests.quick import only
+from tests.record_helpers import (
+    SCALAR,
+    SILENT,
+    SINK,
+    make_hostile,
+    make_small_record,
+    open_chain,
+    stretch,
+)
 
 DISPUTE = ("--program", "mlp", "--steps", "4", "--checkpoint-every", "2", "--trust-capture")
 CHEAT = ("--cheat", "wrong-output", "--seed", "3")
 expect.set_options(timeout=60_000)  # a machine may have much else to do
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>\u202e"
 LATE = (SCALAR, SINK, SILENT)
-HASTEN = "() => { const set = setTimeout; window.setTimeout = (call, ms) => set(call, ms / 50) }"
-"""Makes a page ask its server fifty times as often: each turn of a game waits for that."""
+PERIOD_S = 0.1
+"""How often a follower reads the chain."""
+HASTEN = "() => { const set = setTimeout; window.setTimeout = (call, ms) => set(call, ms / 10) }"
+"""Makes a page ask its server ten times as often: each turn of a game waits for that."""
 
 
 @pytest.fixture(scope="module")
-def replay(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a dispute about a real program, which the command has written."""
-    path = tmp_path_factory.mktemp("replay") / "dispute.html"
-    done = moot("dispute", *DISPUTE, *CHEAT, "--replay", str(path))
-    assert (done.status, done.stderr) == (0, "")
-    return path
+def record() -> Record:
+    """The record of a small dispute, for all tests that only look at it."""
+    return make_small_record()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory, record: Record) -> Path:
+    """The page of that record."""
+    return write_page(tmp_path_factory.mktemp("small"), record)
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Browser, small: Path) -> Iterator[Seen]:
+    """That page, opened once."""
+    with open_file(browser, small, 1400) as seen:
+        yield seen
+
+
+@pytest.fixture
+def seen(opened: Seen) -> Seen:
+    """That page as it is when it has been opened, but for its place in the window."""
+    opened.console.clear()
+    opened.page.set_viewport_size({"width": 1400, "height": 900})
+    opened.page.emulate_media(color_scheme="light")
+    opened.page.locator("input[value=move]").check()
+    opened.page.evaluate("document.getElementById('last').click()")
+    return opened
 
 
 @pytest.fixture
@@ -71,12 +104,13 @@ def check_quiet(seen: Seen, url: str) -> None:
     assert all(request.startswith(url) for request in seen.requests)
 
 
+@pytest.mark.slow
 def test_a_dispute_is_played_under_the_page(browser: Browser, node: LoopbackNode) -> None:
     """From an empty court to the last payment each call appears, without the page being loaded."""
     with connect(node.url) as chain, connect(node.url) as own:
         game = open_chain(chain, (SCALAR,))
         address: Any = game.referee.address
-        follower = Follower(RefereeLog.find(own, address), 0.02)
+        follower = Follower(RefereeLog.find(own, address), PERIOD_S)
         with serve(follower) as url, open_page(browser, url, 1400) as seen:
             page = seen.page
             expect(page.locator("#status")).to_have_class("live")
@@ -84,7 +118,7 @@ def test_a_dispute_is_played_under_the_page(browser: Browser, node: LoopbackNode
             page.evaluate("window.same = true")
             page.evaluate(HASTEN)
             watch(game, page, chain.block_number)
-            check_end(game, page)
+            check_end(page, sum(played.call.gas for played in read_frames(game)))
             chain.mine(7)
             expect(page.locator("#status")).to_have_text(f"live, block {chain.block_number()}")
             assert page.evaluate("window.same") is True
@@ -117,7 +151,7 @@ def watch(game: Game, page: Page, get_head: Any) -> None:
         assert page.get_by_role("meter").count() == 2
 
 
-def check_end(game: Game, page: Page) -> None:
+def check_end(page: Page, gas: int) -> None:
     """The page shows what was found, who was right, and what everybody has in the end."""
     crumbs = page.locator("#crumbs").inner_text().split("\n")
     assert crumbs == [
@@ -144,7 +178,6 @@ def check_end(game: Game, page: Page) -> None:
     facts = page.locator("#facts").inner_text()
     for item in ("won", "0.1 ETH", "2 ETH", "0.5 ETH", "1.6 ETH"):
         assert item in facts
-    gas = sum(played.call.gas for played in read_frames(game))
     assert f"{gas:,}" in facts
 
 
@@ -157,11 +190,11 @@ def read_frames(game: Game) -> Any:
 
 
 def test_a_chain_that_stops_is_said_and_goes_on(browser: Browser, node: LoopbackNode) -> None:
-    """The page says that the chain has stopped, keeps what it shows, and goes on."""
+    """The page says that the chain has stopped, keeps what it shows, and goes on, not loaded."""
     with connect(node.url) as chain, connect(node.url) as own:
         game = open_chain(chain, (SCALAR,))
         address: Any = game.referee.address
-        follower = Follower(RefereeLog.find(own, address), 0.02)
+        follower = Follower(RefereeLog.find(own, address), PERIOD_S)
         game.take_turn()
 
         def break_off(_: Any) -> Any:
@@ -170,6 +203,8 @@ def test_a_chain_that_stops_is_said_and_goes_on(browser: Browser, node: Loopback
         with serve(follower) as url, open_page(browser, url) as seen:
             status = seen.page.locator("#status")
             expect(status).to_have_class("live")
+            seen.page.evaluate("window.same = true")
+            seen.page.evaluate(HASTEN)
             node.replies["eth_blockNumber"] = break_off
             expect(status).to_have_class("stopped")
             expect(status).to_contain_text("no chain at")
@@ -178,56 +213,77 @@ def test_a_chain_that_stops_is_said_and_goes_on(browser: Browser, node: Loopback
             expect(status).to_have_class("live")
             game.take_turn()
             expect(seen.page.locator("#calls tr")).to_have_count(3)
+            assert seen.page.evaluate("window.same") is True
             check_quiet(seen, url)
 
 
-def test_a_replay_is_one_file_that_asks_for_nothing(browser: Browser, replay: Path) -> None:
-    """The file from the disk shows a real program's dispute, with names, and asks nobody."""
-    with open_file(browser, replay, 1400) as seen:
-        page = seen.page
-        assert page.locator("#match-title").inner_text().count("-1") == 2
-        expect(page.locator("#verdict")).to_be_visible()
-        assert page.locator("#verdict .wrong").count() == 1
-        operator = page.locator("#crumbs li").nth(2).inner_text()
+def test_a_record_is_one_file_that_asks_for_nothing(
+    seen: Seen, small: Path, record: Record
+) -> None:
+    """The file from the disk shows a dispute and its end, with names, and asks nobody."""
+    check_end(seen.page, sum(frame.call.gas or 0 for frame in record.frames))
+    check_file(seen, small)
+
+
+@pytest.mark.slow
+def test_a_replay_is_one_file_that_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:
+    """The file that the command writes shows a real program's dispute, and its operators' names."""
+    path = tmp_path / "dispute.html"
+    done = moot("dispute", *DISPUTE, *CHEAT, "--replay", str(path))
+    assert (done.status, done.stderr) == (0, "")
+    with open_file(browser, path, 1400) as seen:
+        operator = seen.page.locator("#crumbs li").nth(2).inner_text()
         assert operator.startswith("operator ")
         assert operator.endswith(")")
-        for button in ("first", "forward", "last", "back"):
-            page.locator(f"#{button}").click()
-        assert set(seen.requests) == {replay.as_uri()}
-        assert seen.console == []
-        fetched = "fetch('https://example.org/').then(() => 'answered', () => 'refused')"
-        assert page.evaluate(fetched) == "refused"
-        assert any("Content Security Policy" in line for line in seen.console)
+        check_file(seen, path)
 
 
-def test_the_slider_goes_through_the_past(browser: Browser, tmp_path: Path) -> None:
+def check_file(seen: Seen, path: Path) -> None:
+    """A file shows who was wrong, asks for nothing, and could not."""
+    page = seen.page
+    assert page.locator("#match-title").inner_text().count("-1") == 2
+    expect(page.locator("#verdict")).to_be_visible()
+    assert page.locator("#verdict .wrong").count() == 1
+    for button in ("first", "forward", "last", "back"):
+        page.locator(f"#{button}").click()
+    assert set(seen.requests) == {path.as_uri()}
+    assert seen.console == []
+    fetched = "fetch('https://example.org/').then(() => 'answered', () => 'refused')"
+    assert page.evaluate(fetched) == "refused"
+    assert any("Content Security Policy" in line for line in seen.console)
+
+
+GO_ON = """
+    moves => [...Array(moves)].map(() => {
+        document.getElementById("forward").click();
+        return document.querySelectorAll("#picture g.row").length;
+    })
+"""
+"""Goes on move by move, and returns how many openings the picture shows after each."""
+
+
+def test_the_slider_goes_through_the_past(seen: Seen, record: Record) -> None:
     """Move by move the picture grows by what each move opens; by blocks it shows the same."""
-    record = make_small_record()
-    path = write_page(tmp_path, record)
-    with open_file(browser, path, 1400) as seen:
-        page = seen.page
-        assert read_time(page) == (len(record.frames) - 1,) * 2
-        page.locator("#first").click()
-        assert read_time(page)[0] == 0
-        expect(page.locator("#match")).to_be_hidden()
-        rows = [0]
-        for _ in record.frames[1:]:
-            page.locator("#forward").click()
-            rows.append(count_rows(page))
-        assert all(0 <= later - earlier <= 1 for earlier, later in pairwise(rows))
-        assert rows[-1] >= 7
-        expect(page.locator("#forward")).to_be_disabled()
-        texts = page.locator("#calls button").all_inner_texts()
-        assert texts == [frame.text for frame in record.frames]
-        page.locator("#calls button").nth(9).click()
-        assert (read_time(page)[0], count_rows(page)) == (9, rows[9])
-        page.get_by_label("by block").check()
-        assert read_time(page)[1] == record.head - record.frames[0].block
-        assert count_rows(page) == rows[9]
-        page.locator("#time").fill("0")
-        expect(page.locator("#now")).to_contain_text("block 1 of")
-        expect(page.locator("#match")).to_be_hidden()
-        assert seen.console == []
+    page = seen.page
+    assert read_time(page) == (len(record.frames) - 1,) * 2
+    page.locator("#first").click()
+    assert read_time(page)[0] == 0
+    expect(page.locator("#match")).to_be_hidden()
+    rows = [0, *page.evaluate(GO_ON, len(record.frames) - 1)]
+    assert all(0 <= later - earlier <= 1 for earlier, later in pairwise(rows))
+    assert rows[-1] >= 7
+    expect(page.locator("#forward")).to_be_disabled()
+    texts = page.locator("#calls button").all_inner_texts()
+    assert texts == [frame.text for frame in record.frames]
+    page.locator("#calls button").nth(9).click()
+    assert (read_time(page)[0], count_rows(page)) == (9, rows[9])
+    page.get_by_label("by block").check()
+    assert read_time(page)[1] == record.head - record.frames[0].block
+    assert count_rows(page) == rows[9]
+    page.locator("#time").fill("0")
+    expect(page.locator("#now")).to_contain_text("block 1 of")
+    expect(page.locator("#match")).to_be_hidden()
+    assert seen.console == []
 
 
 def test_clocks_run_from_block_to_block(browser: Browser, tmp_path: Path) -> None:
@@ -236,7 +292,7 @@ def test_clocks_run_from_block_to_block(browser: Browser, tmp_path: Path) -> Non
     with open_file(browser, path) as seen:
         page = seen.page
         page.get_by_label("by block").check()
-        start = next(block for block in range(read_time(page)[1]) if has_meters(page, block))
+        start = page.evaluate(FIND_METERS)
         before = read_clocks(page, start + 4)
         after = read_clocks(page, start + 9)
         assert sorted(before[side] - after[side] for side in (0, 1)) == [0, 5]
@@ -245,10 +301,15 @@ def test_clocks_run_from_block_to_block(browser: Browser, tmp_path: Path) -> Non
         assert "clock has run out" in page.locator("#verdict").inner_text()
 
 
-def has_meters(page: Page, place: int) -> bool:
-    """Whether a match is being played at a place of the slider."""
-    page.locator("#time").fill(str(place))
-    return page.get_by_role("meter").count() == 2
+FIND_METERS = """() => {
+    const time = document.getElementById("time");
+    return [...Array(Number(time.max)).keys()].find(place => {
+        time.value = place;
+        time.dispatchEvent(new Event("input"));
+        return document.querySelectorAll("[role=meter]").length === 2;
+    });
+}"""
+"""Finds the first place of the slider where a match is being played."""
 
 
 def read_clocks(page: Page, place: int) -> list[int]:
@@ -266,12 +327,13 @@ def test_the_keyboard_reaches_everything(browser: Browser, tmp_path: Path) -> No
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
         page.keyboard.press("Enter")
-        reached = set()
-        for _ in range(60):
+        missed, presses = {"search", "course", "first", "back", "play", "time"}, 0
+        focused = "document.activeElement.id || document.activeElement.closest('[id]')?.id"
+        while missed:
+            assert presses < 60, missed
             page.keyboard.press("Tab")
-            focused = "document.activeElement.id || document.activeElement.closest('[id]')?.id"
-            reached.add(page.evaluate(focused))
-        assert {"search", "first", "back", "play", "time"} <= reached
+            missed.discard(page.evaluate(focused))
+            presses += 1
         check_arrows(page)
         tabs = page.get_by_role("tab")
         assert tabs.count() == 3
@@ -309,22 +371,20 @@ def check_arrows(page: Page) -> None:
     assert page.locator("#news").inner_text().startswith("Block ")
 
 
-def test_a_screen_reader_is_told(browser: Browser, tmp_path: Path) -> None:
+def test_a_screen_reader_is_told(seen: Seen) -> None:
     """There is one of each landmark, every control has a name, and the picture is in words."""
-    path = write_page(tmp_path, make_small_record())
-    with open_file(browser, path) as seen:
-        page = seen.page
-        for role in ("banner", "main", "contentinfo", "complementary"):
-            assert page.get_by_role(role).count() == 1  # type: ignore[arg-type]
-        assert page.get_by_role("navigation", name="Jobs").count() == 1
-        named = "all => all.every(it => it.ariaLabel || it.textContent.trim() || it.labels?.length)"
-        assert page.eval_on_selector_all("button, input", named)
-        words = str(page.locator("#picture svg").get_attribute("aria-label"))
-        assert "the first difference is in operator 4" in words
-        assert page.locator("[aria-live=polite], [role=status]").count() == 2
-        levels = page.eval_on_selector_all("h1, h2, h3, h4", "all => all.map(it => +it.tagName[1])")
-        assert levels[0] == 1
-        assert all(later - earlier <= 1 for earlier, later in pairwise(levels))
+    page = seen.page
+    for role in ("banner", "main", "contentinfo", "complementary"):
+        assert page.get_by_role(role).count() == 1  # type: ignore[arg-type]
+    assert page.get_by_role("navigation", name="Jobs").count() == 1
+    named = "all => all.every(it => it.ariaLabel || it.textContent.trim() || it.labels?.length)"
+    assert page.eval_on_selector_all("button, input", named)
+    words = str(page.locator("#picture svg").get_attribute("aria-label"))
+    assert "the first difference is in operator 4" in words
+    assert page.locator("[aria-live=polite], [role=status]").count() == 2
+    levels = page.eval_on_selector_all("h1, h2, h3, h4", "all => all.map(it => +it.tagName[1])")
+    assert levels[0] == 1
+    assert all(later - earlier <= 1 for earlier, later in pairwise(levels))
 
 
 CONTRAST = """
@@ -345,43 +405,67 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_can_be_read_in_both_schemes(browser: Browser, tmp_path: Path, scheme: str) -> None:
+def test_texts_can_be_read_in_both_schemes(seen: Seen, scheme: str) -> None:
     """In light and dark every text has WCAG's contrast of 4.5, and the grounds differ."""
-    path = write_page(tmp_path, make_small_record())
+    seen.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    chosen = "h1, h2, h3, h4, p, dt, dd, .side span, #crumbs li, small, th, .legend li, code"
+    contrasts = seen.page.eval_on_selector_all(chosen, CONTRAST)
+    assert len(contrasts) > 60
+    assert min(contrasts) >= 4.5
+    ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(245, 246, 248)") == (scheme == "light")
+
+
+FAULTS = (
+    Fault("broken numbers", "#verdict .number { width: 5em; overflow-wrap: anywhere; }"),
+    Fault("overflow", "#facts { width: 2000px; }"),
+    Fault("no hint", "#course table { width: 2000px; } .hint { display: none; }"),
+    Fault("overlaps", "#claims { margin-top: -30px; }"),
+    Fault("overlaps", "#picture { margin-top: -30px; }"),
+    Fault("small", ".legend { font-size: 10px; }"),
+    Fault("cut", "#picture .found { font-size: 90px !important; }"),
+    Fault("cut", "#match-title { width: 20px; overflow: hidden; white-space: nowrap; }"),
+)
+"""A style for each property of a layout, which breaks it."""
+NUMBERS = ("-1.1754944e-38", "-2.2250738585072014e-308, exactly kept")
+"""The longest numbers of elements and of exact sums."""
+
+
+@pytest.fixture(scope="module", params=NUMBERS)
+def stretched(
+    request: pytest.FixtureRequest,
+    browser: Browser,
+    tmp_path_factory: pytest.TempPathFactory,
+    record: Record,
+) -> Iterator[Page]:
+    """The page of a record whose numbers are long."""
+    path = write_page(tmp_path_factory.mktemp("stretched"), stretch(record, request.param))
     with open_file(browser, path) as seen:
-        seen.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        chosen = "h1, h2, h3, h4, p, dt, dd, .side span, #crumbs li, small, th, .legend li, code"
-        contrasts = seen.page.eval_on_selector_all(chosen, CONTRAST)
-        assert len(contrasts) > 60
-        assert min(contrasts) >= 4.5
-        ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (ground == "rgb(245, 246, 248)") == (scheme == "light")
+        yield seen.page
 
 
-BOXES = """
-    texts => texts.map(text => {
-        const box = text.getBoundingClientRect();
-        return [text.checkVisibility(), box.left, box.right];
-    })
-"""
-"""Whether texts are shown, and where they begin and end: all at once, for the picture is drawn once
-more when its place is first measured."""
+@pytest.mark.parametrize("width", only(WIDTHS, [*WIDTHS, 1600, 1000, 700, 360]))
+def test_every_width_shows_all(stretched: Page, width: int) -> None:
+    """Whole numbers, hints at hidden columns, no text on another or cut off, none too small."""
+    set_width(stretched, width)
+    assert look(stretched) == {}
+    assert stretched.locator("#picture rect").first.is_visible()
 
 
-@pytest.mark.parametrize("width", [1600, 1000, 700, 360])
-def test_every_width_shows_all(browser: Browser, tmp_path: Path, width: int) -> None:
-    """Nothing goes beyond the window, whose picture is as wide as its place."""
-    path = write_page(tmp_path, make_small_record())
-    with open_file(browser, path, width) as seen:
-        page = seen.page
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        texts = page.locator("#picture text").evaluate_all(BOXES)
-        assert texts
-        for is_shown, left, right in texts:
-            assert is_shown
-            assert left >= 0
-            assert right <= width
-        assert page.locator("#picture rect").first.is_visible()
+@pytest.mark.parametrize("width", only({min(WIDTHS)}, WIDTHS))
+def test_a_look_finds_what_is_spoilt(stretched: Page, width: int) -> None:
+    """Each property that a look is about is found where a style breaks it."""
+    check_faults(stretched, width, FAULTS)
+
+
+def test_a_table_that_the_keyboard_misses_is_found(stretched: Page) -> None:
+    """What scrolls and has no place among those that Tab goes to is among a look's findings."""
+    set_width(stretched, min(WIDTHS))
+    for place in (-1, 0):
+        stretched.eval_on_selector(
+            "#course .scroll", "(it, place) => { it.tabIndex = place }", place
+        )
+        assert ("unreachable" in look(stretched)) == (place < 0)
 
 
 def test_hostile_texts_stay_texts(browser: Browser, tmp_path: Path) -> None:
@@ -411,22 +495,20 @@ def test_a_name_of_the_languages_own_is_no_name(browser: Browser, tmp_path: Path
         assert seen.console == []
 
 
-def test_playing_goes_on_by_itself_and_stops(browser: Browser, tmp_path: Path) -> None:
+def test_playing_goes_on_by_itself_and_stops(seen: Seen) -> None:
     """The button plays the moves one after another, and any step of one's own stops it."""
-    path = write_page(tmp_path, make_small_record())
-    with open_file(browser, path) as seen:
-        page = seen.page
-        page.locator("#play").click()
-        expect(page.locator("#play")).to_have_attribute("aria-pressed", "true")
-        expect(page.locator("#now")).to_contain_text("move 3 of")
-        page.locator("#back").click()
-        expect(page.locator("#play")).to_have_attribute("aria-pressed", "false")
+    page = seen.page
+    page.locator("#play").click()
+    expect(page.locator("#play")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#now")).to_contain_text("move 3 of")
+    page.locator("#back").click()
+    expect(page.locator("#play")).to_have_attribute("aria-pressed", "false")
 
 
-def test_a_page_without_javascript_says_so(browser: Browser, replay: Path) -> None:
+def test_a_page_without_javascript_says_so(browser: Browser, small: Path) -> None:
     """A note says what is missing."""
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(replay.as_uri())
+    page.goto(small.as_uri())
     assert "switched off" in page.locator("noscript").inner_text()
     context.close()

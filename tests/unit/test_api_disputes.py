@@ -202,3 +202,15 @@ def test_disputes_share_a_chain(
         for _ in range(2):
             dispute = moot.dispute(task, runs, chain=chain)
             assert dispute.verdict.winner == played.verdict.winner
+
+
+def test_a_scalar_and_a_dispute_are_shown_in_a_line(
+    task: moot.Task, runs: list[moot.Run], played: moot.Dispute
+) -> None:
+    """What one prints has bit patterns in hexadecimal, and says how far a dispute has come."""
+    scalar = moot.Scalar("add", (0x3F800000, 0), 0x3F800001, 0x3F800000, 4)
+    assert str(scalar) == "add(0x3f800000, 0x00000000) = 0x3f800000, claimed 0x3f800001"
+    names = ", ".join(played.runs)
+    assert repr(moot.dispute(task, runs)) == f"<Dispute of {names}: 0 calls so far, not over>"
+    calls = len(played.referee.accepted)
+    assert repr(played.finish()) == f"<Dispute of {names}: {calls} calls so far, over>"

@@ -367,6 +367,6 @@ def _check_clock(block_gas: int, job: Job, agreed: Agreement, answer_s: float) -
         f"the clock has {terms.clock_blocks} blocks, and {agreed.crowd} members of a claim, "
         f"answered {delay} blocks after they move, take {least}, with {censored} for which reward "
         f"and prize would pay whoever keeps calls out, and {agreed.confirmations} that a "
-        "reorganisation may take"
+        f"reorganisation may take: its client posts it with --clock-blocks {least} or more"
     )
     return _check(terms.clock_blocks >= least, "clock_blocks", problem)

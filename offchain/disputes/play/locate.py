@@ -44,6 +44,12 @@ class Scalar:
     correct: int
     width: int
 
+    def __str__(self) -> str:
+        """Return the operation as a line: bit patterns in hexadecimal."""
+        shown = self.to_dict()
+        operands = ", ".join(shown["operands"])
+        return f"{self.function}({operands}) = {shown['correct']}, claimed {shown['claimed']}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; bit patterns are hexadecimal."""
         digits = 2 * self.width
