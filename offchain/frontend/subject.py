@@ -53,6 +53,11 @@ class Subject:
         """Return the subject with the tensors that its model has by now."""
         return replace(Subject.of(self.recipe), apart=self.apart)
 
+    def is_like(self, other: "Subject") -> bool:
+        """Return whether the tensors of another subject are the same objects by the same names."""
+        mine, others = self.tensors, other.tensors
+        return [*mine] == [*others] and all(mine[name] is others[name] for name in mine)
+
     @property
     def model(self) -> torch.nn.Module:
         """The recipe's model."""

@@ -300,6 +300,29 @@ def test_an_optimizer_of_the_users_is_scheduled(base: Any) -> None:
     assert "optimizer.scheduled" in names
 
 
+class Plain(torch.optim.Optimizer):
+    """An optimizer that has what its author gave it, and no option of torch's own."""
+
+    def __init__(self, parameters: Any, lr: float) -> None:
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        """Follow the gradients."""
+        del closure
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.add_(parameter.grad, alpha=-group["lr"])
+
+
+def test_a_plain_optimizer_of_the_users_is_scheduled() -> None:
+    """The options that torch adds to whatever is copied are no change by a scheduler."""
+    recipe, _ = schedule(lambda p: Plain(p, lr=0.1), SCHEDULERS["step"])
+    assert "differentiable" not in recipe.optimizer.defaults
+    assert "optimizer.scheduled" in [slot.name for slot in capture(recipe).program.state]
+    assert "differentiable" not in recipe.optimizer.defaults
+
+
 def test_rates_that_end_are_asked_for_no_further() -> None:
     """Behind the last step that torch's scheduler can make, a batch is refused in one line."""
     recipe, _ = schedule(momentum, SCHEDULERS["one cycle"])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from moot.offchain.errors import UsageError
 from moot.offchain.frontend.capture import capture, captured
 from moot.offchain.frontend.capture.draft import Start
 from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
@@ -168,6 +169,22 @@ def test_a_step_may_replace_a_buffer(*, trust: bool) -> None:
     after = name_tensors(recipe.model)
     assert all(after[name] is tensor for name, tensor in before.items())
     assert after["buffer.count"] == 0
+
+
+def test_a_batch_function_that_replaces_what_is_trained_is_refused() -> None:
+    """A parameter that the optimizer does not have any more is named in one line."""
+    model = nn.Linear(3, 1)
+
+    def replace_weight(_: int) -> tuple[torch.Tensor]:
+        if not hasattr(model, "is_replaced"):
+            model.is_replaced = True
+            model.weight = nn.Parameter(model.weight.detach().clone())
+        return (torch.ones(2, 3),)
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    recipe = TrainingRecipe(model, lambda m, x: m(x).square().mean(), optimizer, replace_weight)
+    with pytest.raises(UsageError, match=r"a parameter of shape \(1, 3\) is none of the model's"):
+        capture(recipe)
 
 
 def test_a_batch_function_may_complete_the_model() -> None:

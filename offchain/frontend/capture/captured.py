@@ -115,7 +115,8 @@ def capture(
         refuse_iterators(subject)
         recipe, first = take_first(recipe)
         # A batch function may have made the model another one when it was called first.
-        subject = replace(subject, recipe=recipe).look_again()
+        is_another = not subject.look_again().is_like(subject)
+        subject = check_recipe(recipe) if is_another else replace(subject, recipe=recipe)
         inputs = check_batch(recipe, first)
         batch = bind_batch(subject, inputs)
     origin = None if example is None else find_origin(inputs, arithmetic, example)

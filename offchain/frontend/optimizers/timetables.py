@@ -8,7 +8,7 @@ operators would take them.
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -156,8 +156,12 @@ def _tabulate(schedulers: Sequence[LRScheduler], optimizers: Sequence[Optimizer]
 
 
 def _stand_in(optimizer: Optimizer) -> Optimizer:
-    """Return an optimizer that has the options of another, and neither parameters nor state."""
-    stand_in = copy(optimizer)
+    """Return an optimizer that has the options of another, and neither parameters nor state.
+
+    Its defaults are its own: torch adds to those of whatever is copied.
+    """
+    stand_in: Optimizer = object.__new__(type(optimizer))
+    stand_in.__setstate__(optimizer.__getstate__() | {"defaults": {**optimizer.defaults}})
     stand_in.param_groups = [
         {
             name: value.clone() if isinstance(value, torch.Tensor) else value
