@@ -1,6 +1,7 @@
 """Options that several verbs share, and the progress that they show."""
 
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -286,11 +287,25 @@ def stores(kept: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def opened_store(url: str, cache: Path | None = None) -> "Iterator[DataStore]":
-    """Open a data store; what comes from elsewhere is kept in a folder, or cleared away."""
+    """Open a data store; what comes from elsewhere is kept in a folder, or cleared away.
+
+    A folder that is made for it is gone again where something fails before it has an object.
+    """
+    from moot.offchain.datastore.names import KINDS  # noqa: PLC0415 - likewise
+    from moot.offchain.datastore.places import is_local  # noqa: PLC0415 - likewise
     from moot.offchain.datastore.store import open_store  # noqa: PLC0415 - imports numpy
 
+    is_new = is_local(url) and not Path(url.removeprefix("file://")).exists()
     with stores(cache) as folder:
-        yield open_store(url, folder)
+        store = open_store(url, folder)
+        try:
+            yield store
+        except BaseException:
+            place = store.disk.path
+            objects = (path for kind in KINDS for path in (place / kind).rglob("*"))
+            if is_new and not any(path.is_file() for path in objects):
+                shutil.rmtree(place, ignore_errors=True)
+            raise
 
 
 @contextmanager

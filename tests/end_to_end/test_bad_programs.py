@@ -91,6 +91,17 @@ def test_a_users_error_names_their_line(tmp_path: Path, case: str) -> None:
     assert says in complaint(done, status=1)
 
 
+def test_nothing_is_published_of_a_program_that_fails(tmp_path: Path) -> None:
+    """The store that was made for it is gone again; one that was there stays as it was."""
+    parts, says = ERRORS["custom error"]
+    program, kept = write(tmp_path / "model.py", **parts), tmp_path / "kept"
+    (kept / "programs").mkdir(parents=True)
+    for folder in (tmp_path / "new", kept):
+        done = moot("program", "publish", program, str(folder))
+        assert says in complaint(done, status=1)
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["kept", "model.py"]
+
+
 MODELS: dict[str, tuple[dict[str, str], str]] = {
     "compiled": ({"build": "model = torch.compile(model)"}, "the model is compiled"),
     "compiled in place": ({"build": "model.linear.compile()"}, "module linear is compiled"),
