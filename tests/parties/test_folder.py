@@ -38,6 +38,6 @@ def test_a_damaged_owner_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_a_chain_that_began_anew_is_another_court(tmp_path: Path) -> None:
+def test_a_chain_that_began_anew_has_another_referee(tmp_path: Path) -> None:
     """Its jobs have folders of their own, though they have the same numbers."""
-    assert open_folder(tmp_path).court != open_folder(tmp_path, b"\2" * 32).court
+    assert open_folder(tmp_path).referee_id != open_folder(tmp_path, b"\2" * 32).referee_id

@@ -93,7 +93,7 @@ def test_another_program_is_lowered(
     )
     assert len(list(folder.iterdir())) == 2
     with monkeypatch.context() as patched:
-        patched.setattr(known, "_hash_sources", lambda: b"other sources")
+        patched.setattr(known, "hash_sources", lambda: b"other sources")
         capture(recipe, trust=True)
     assert len(list(folder.iterdir())) == 3
 
