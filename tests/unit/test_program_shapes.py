@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from moot.offchain.programs.graph import Kind
 from tests.program_helpers import capture_function, check_function, check_gradients
+from tests.quick import every
 
 X = torch.arange(24.0).reshape(2, 3, 4) - 7.5
 ROW = torch.tensor([1.0, -2.0, 3.0, 0.5])
@@ -135,7 +136,7 @@ INDEXING: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", every(3, VIEWS))
 def test_views_cost_nothing(name: str) -> None:
     """Rearrangements that strides express give torch's elements, and cost no operator."""
     function, inputs = VIEWS[name]
@@ -144,14 +145,14 @@ def test_views_cost_nothing(name: str) -> None:
     assert kinds <= {Kind.SOURCE, Kind.SINK}
 
 
-@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("name", every(3, MOVES))
 def test_moves(name: str) -> None:
     """Rearrangements that strides cannot express give torch's elements."""
     function, inputs = MOVES[name]
     check_function(function, *inputs)
 
 
-@pytest.mark.parametrize("name", INDEXING)
+@pytest.mark.parametrize("name", every(3, INDEXING))
 def test_indexing(name: str) -> None:
     """Gathers and scatters are torch's."""
     function, inputs = INDEXING[name]
@@ -191,7 +192,7 @@ GRADIENTS: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", GRADIENTS)
+@pytest.mark.parametrize("name", every(3, GRADIENTS))
 def test_gradients(name: str) -> None:
     """Gradients through views, moves, gathers and scatters are torch's."""
     function, inputs = GRADIENTS[name]
