@@ -132,7 +132,7 @@ def make_table(title: str, section: str, *columns: str, words: int = 1) -> Table
 
 def show(found: Estimate, digits: int = 4) -> str:
     """Return an estimate and half the width of its interval as text."""
-    return f"{found.value:.{digits}f} ± {(found.high - found.low) / 2:.{digits}f}"
+    return f"{found.value:.{digits}f} ± {found.margin:.{digits}f}"
 
 
 def share(rows: Sequence[Mapping[str, Any]], part: str, whole: str = "jobs") -> Estimate:

@@ -291,11 +291,12 @@ def opened_store(url: str, cache: Path | None = None) -> "Iterator[DataStore]":
 
     A folder that is made for it is gone again where something fails before it has an object.
     """
-    from moot.offchain.datastore.names import KINDS  # noqa: PLC0415 - likewise
-    from moot.offchain.datastore.places import is_local  # noqa: PLC0415 - likewise
-    from moot.offchain.datastore.store import open_store  # noqa: PLC0415 - imports numpy
+    from moot.offchain.datastore.names import KINDS  # noqa: PLC0415 - imports numpy
+    from moot.offchain.datastore.places import find_folder  # noqa: PLC0415 - likewise
+    from moot.offchain.datastore.store import open_store  # noqa: PLC0415 - likewise
 
-    is_new = is_local(url) and not Path(url.removeprefix("file://")).exists()
+    own = find_folder(url)
+    is_new = own is not None and not Path(own).exists()
     with stores(cache) as folder:
         store = open_store(url, folder)
         try:

@@ -183,6 +183,13 @@ def is_local(url: str) -> bool:
     return get_protocol(url) in {"file", "local"}
 
 
+def find_folder(url: str) -> str | None:
+    """Return the folder of this machine that an address names, None if it is elsewhere."""
+    if not is_local(url):
+        return None
+    return str(fsspec.core.url_to_fs(url)[1]) if "://" in url else url
+
+
 def flatten(error: Exception) -> str:
     """Return an error of others as one line."""
     return " ".join(f"{type(error).__name__} {error}".split())[:300]

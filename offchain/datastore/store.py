@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
 
 from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
@@ -37,7 +36,7 @@ from moot.offchain.datastore.objects import (
     read_prefix,
     split_roots,
 )
-from moot.offchain.datastore.places import Elsewhere, Part, Place, is_local
+from moot.offchain.datastore.places import Elsewhere, Part, Place, find_folder
 from moot.offchain.datastore.web import PATIENCE_S, Web, never
 from moot.offchain.errors import (
     CommitmentError,
@@ -428,8 +427,8 @@ def open_store(
     Raises:
         StoreError, UsageError: there is no such store.
     """
-    if is_local(url):
-        return DataStore(Disk(url_to_fs(url)[1] if "://" in url else url))
+    if (own := find_folder(url)) is not None:
+        return DataStore(Disk(own))
     if cache is None:
         raise StoreError(f"{url} is not on this machine; name a folder for what comes from it")
     source: Place

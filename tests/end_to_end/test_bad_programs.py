@@ -96,8 +96,8 @@ def test_nothing_is_published_of_a_program_that_fails(tmp_path: Path) -> None:
     parts, says = ERRORS["custom error"]
     program, kept = write(tmp_path / "model.py", **parts), tmp_path / "kept"
     (kept / "programs").mkdir(parents=True)
-    for folder in (tmp_path / "new", kept):
-        done = moot("program", "publish", program, str(folder))
+    for place in (tmp_path / "new", f"local://{tmp_path}/other", kept, f"local://{kept}"):
+        done = moot("program", "publish", program, str(place))
         assert says in complaint(done, status=1)
     assert {it.name for it in tmp_path.iterdir()} - {"__pycache__"} == {"kept", "model.py"}
 

@@ -25,7 +25,6 @@ from moot.offchain.programs.encoding import encode_program
 from moot.offchain.providers import setting
 from tests.quick import every
 
-ROOT = str(Path(moot.offchain.__path__[0]).parent)
 BEGAN_NS = moot.offchain.BEGAN_NS
 LATER_NS = BEGAN_NS + 10**15
 
