@@ -10,8 +10,10 @@ PIP := $(BIN)/pip install -qq --disable-pip-version-check --no-compile --constra
 RARE := /(tests?|testing|diffusers|mypyc?|networkx|pip|pygments|ray|setuptools)/|/models/|/graph_objs/
 COMPILE := $(BIN)/python -m compileall -qq -x '$(RARE)' $(VENV)/lib
 READY := $(VENV)/.ready
-# What tests deploy most; it is kept with what else is in the cache of Moot.
-CONTRACTS := transcendental leaf legality referee availability delivery
+# What tests deploy most, of an arithmetic of its own where it says so; it is kept with what else is
+# in the cache of Moot.
+CONTRACTS := transcendental leaf legality referee availability delivery \
+  exact/leaf exact/legality exact/referee
 FILES := moot/*.py moot/command bench contracts offchain sim tests docs examples
 
 # Tests start many processes: what these import is compiled once.

@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from moot.offchain.collection import without_collection
 from moot.offchain.errors import CompileError, UsageError
 from moot.offchain.files import making_alone, replacing
 
@@ -150,7 +151,7 @@ def _run_vyper(path: str, sources: Mapping[str, str], optimizer: str | None) -> 
     files = {PurePosixPath(name): {"content": text} for name, text in sources.items()}
     bundle = JSONInputBundle(files, search_paths=[PurePosixPath()])
     own_errors = (VyperException, VyperInternalException, VyperWarning)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), without_collection():
         warnings.simplefilter("error", VyperWarning)
         try:
             output: dict[str, Any] = compile_from_file_input(
@@ -211,5 +212,5 @@ def _write_entry(entry: Path, artifact: Artifact) -> None:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:]:
-        compile_contract(each)
+    for each in map(PurePosixPath, sys.argv[1:]):
+        compile_contract(each.name, arithmetic=each.parent.name or "ordered")

@@ -31,5 +31,8 @@ def only(quick: Collection[object], cases: Iterable[object]) -> list[ParameterSe
 
 def _mark(case: object, *, is_quick: bool) -> ParameterSet:
     """Return a case; a plain tuple is one of several arguments."""
+    if isinstance(case, ParameterSet):
+        slow = () if is_quick else (pytest.mark.slow,)
+        return pytest.param(*case.values, marks=(*case.marks, *slow), id=case.id)
     arguments = case if type(case) is tuple else (case,)
     return pytest.param(*arguments, marks=[] if is_quick else [pytest.mark.slow])

@@ -1,11 +1,11 @@
 """One run of a simulated market, from its configuration to its counts."""
 
-import gc
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import lru_cache
 
+from moot.offchain.collection import without_collection
 from moot.offchain.errors import UsageError
 from moot.offchain.plugins import forget_files
 from moot.sim.economy.case_runner import CaseRunner
@@ -43,7 +43,8 @@ def simulate(
     forget_files()
     outcomes = make_outcomes(config, progress)
     # What a user's code prints is not the result.
-    with _resting(config), redirect_stdout(sys.stderr):
+    is_modelled = config.fidelity == "modelled"  # a run that leaves no cycles behind
+    with without_collection(is_wanted=is_modelled), redirect_stdout(sys.stderr):
         market = Market(config, outcomes, sink, run)
         counts = market.play(lambda done: progress("jobs", done, config.jobs))
     if counts.disagreements:
@@ -53,22 +54,6 @@ def simulate(
             counts,
         )
     return counts
-
-
-@contextmanager
-def _resting(config: Config) -> Iterator[None]:
-    """Let Python's collector of cycles rest during a modelled run, which leaves none behind.
-
-    It would look at all open jobs again and again, for a tenth of the time.
-    """
-    is_resting = config.fidelity == "modelled" and gc.isenabled()
-    if is_resting:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if is_resting:
-            gc.enable()
 
 
 def make_outcomes(config: Config, progress: Progress = lambda *_: None) -> Outcomes:

@@ -13,6 +13,7 @@ from moot.offchain.errors import Reverted
 from moot.sim.synthetic_jobs import Lie
 from tests.attacks.court import HONEST, LIE, SALT, Call, Court, open_court
 from tests.attacks.twin import Twin
+from tests.quick import every
 
 NO_DIVE = Dive(0, ZERO, (), ())
 NOTHING = (ZERO, ZERO)
@@ -90,7 +91,7 @@ def test_moves_in_matches_that_nobody_plays(referee: Twin) -> None:
             assert referee.refused(name, court.client, *args) == Reason.STALE, name
 
 
-@pytest.mark.parametrize("phase", [Phase.HISTORY, Phase.TRACE, Phase.CHUNK, Phase.LEAF])
+@pytest.mark.parametrize("phase", every(3, [Phase.HISTORY, Phase.TRACE, Phase.CHUNK, Phase.LEAF]))
 def test_moves_of_other_phases_and_without_meaning(referee: Twin, phase: Phase) -> None:
     """At any place of a match, no call with empty arguments is accepted from anybody."""
     court = open_court(referee, LIE, HONEST, clock_blocks=1000)
@@ -165,7 +166,9 @@ def bend_facts(facts: Facts) -> Iterator[Facts]:
             yield replace(facts, **{name: value[::-1]})
 
 
-@pytest.mark.parametrize("phase", [Phase.TRACE, Phase.TENSOR, Phase.CHUNK, Phase.FOLD, Phase.LEAF])
+@pytest.mark.parametrize(
+    "phase", every(3, [Phase.TRACE, Phase.TENSOR, Phase.CHUNK, Phase.FOLD, Phase.LEAF])
+)
 def test_facts_that_were_not_found(referee: Twin, phase: Phase) -> None:
     """Facts that are wrong in one field only are refused by every move that builds on them."""
     court = open_court(referee, LIE, HONEST, clock_blocks=1000)

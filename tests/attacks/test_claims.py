@@ -13,6 +13,7 @@ from moot.offchain.disputes.play.tournament import Tournament
 from moot.sim.synthetic_jobs import Lie
 from tests.attacks.court import HONEST, LIE, SALT, SMALL, Call, Court, FalseFlag, open_court
 from tests.attacks.twin import Twin
+from tests.quick import every
 
 OTHER = Lie(step=9)
 FIRST = Lie(step=0, operator=4, element=77, term=33)
@@ -24,7 +25,7 @@ def get_standings(court: Court) -> list[Standing]:
     return [court.referee.member(court.job_id, member).standing for member in court.members]
 
 
-@pytest.mark.parametrize("phase", [Phase.HISTORY, Phase.TRACE, Phase.TENSOR])
+@pytest.mark.parametrize("phase", every(3, [Phase.HISTORY, Phase.TRACE, Phase.TENSOR]))
 def test_s1_no_place_but_the_first_difference_can_be_picked(referee: Twin, phase: Phase) -> None:
     """Left of it there is nothing to dispute, and right of it the trees do not meet above."""
     size = replace(SMALL, checkpoints=40, operators=600, rows=128, columns=320, terms=2)
@@ -109,7 +110,7 @@ def test_s3_honest_agent_does_not_answer_itself(referee: Twin) -> None:
         assert players.find_move(run, court.terms, board, side) is None
 
 
-@pytest.mark.parametrize("every", [1, 9])
+@pytest.mark.parametrize("every", every(3, [1, 9]))
 @pytest.mark.parametrize("lies", [(FIRST, HONEST), (HONEST, FIRST)])
 def test_s4_no_claim_says_how_the_job_starts(
     referee: Twin, every: int, lies: tuple[Lie | None, ...]
@@ -348,25 +349,28 @@ def test_s9_the_same_terms_make_another_job(referee: Twin) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("steps", 0),
-        ("steps", 2**32 + 1),
-        ("steps", 2**64 + 16),
-        ("checkpoint_every", 0),
-        ("checkpoint_every", 21),
-        ("checkpoint_every", 2**64 + 4),
-        ("operators", 0),
-        ("operators", 2),
-        ("operators", 2**20 + 1),
-        ("operators", 2**32 + 9),
-        ("state_slots", 0),
-        ("state_slots", 2**16 + 1),
-        ("state_slots", 2**32 + 3),
-        ("batch_slots", 2**16 + 1),
-        ("batch_slots", 2**256 - 1),
-        ("leaf_mode", 2),
-        ("leaf_mode", 2**8),
-    ],
+    every(
+        3,
+        [
+            ("steps", 0),
+            ("steps", 2**32 + 1),
+            ("steps", 2**64 + 16),
+            ("checkpoint_every", 0),
+            ("checkpoint_every", 21),
+            ("checkpoint_every", 2**64 + 4),
+            ("operators", 0),
+            ("operators", 2),
+            ("operators", 2**20 + 1),
+            ("operators", 2**32 + 9),
+            ("state_slots", 0),
+            ("state_slots", 2**16 + 1),
+            ("state_slots", 2**32 + 3),
+            ("batch_slots", 2**16 + 1),
+            ("batch_slots", 2**256 - 1),
+            ("leaf_mode", 2),
+            ("leaf_mode", 2**8),
+        ],
+    ),
 )
 def test_s9_absurd_terms_open_no_job(referee: Twin, name: str, value: int) -> None:
     """No count is 0, above its bound, or cut to fit where it is kept."""

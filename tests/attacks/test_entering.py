@@ -69,12 +69,19 @@ def swap(values: Sequence[object], place: int, value: object) -> tuple[object, .
 
 @pytest.mark.parametrize(
     ("lie", "mode", "entered"),
-    [
-        (LIE, LeafMode.SCALAR, ["enter_claimed", "enter_claimed", "enter_tensor", "reach_chunk"]),
-        (FIRST_LIE, LeafMode.SCALAR, ["enter_claimed"] * 2 + ["enter_tensor", "reach_chunk"]),
-        (STATE_LIE, LeafMode.SCALAR, ["enter_claimed", "enter_claimed", "enter_state"]),
-        (STATE_LIE, LeafMode.OPERATOR, ["enter_claimed", "enter_claimed", "enter_state"]),
-    ],
+    every(
+        3,
+        [
+            (
+                LIE,
+                LeafMode.SCALAR,
+                ["enter_claimed", "enter_claimed", "enter_tensor", "reach_chunk"],
+            ),
+            (FIRST_LIE, LeafMode.SCALAR, ["enter_claimed"] * 2 + ["enter_tensor", "reach_chunk"]),
+            (STATE_LIE, LeafMode.SCALAR, ["enter_claimed", "enter_claimed", "enter_state"]),
+            (STATE_LIE, LeafMode.OPERATOR, ["enter_claimed", "enter_claimed", "enter_state"]),
+        ],
+    ),
 )
 def test_s11_descend_stops_at_no_leaf_that_has_a_call_of_its_own(
     referee: Twin, lie: Lie, mode: LeafMode, entered: list[str]
@@ -119,12 +126,15 @@ def test_s11_nothing_is_entered_where_the_verifier_rules(referee: Twin, lie: Lie
 
 @pytest.mark.parametrize(
     ("lie", "mode"),
-    [
-        (LIE, LeafMode.SCALAR),
-        (STATE_LIE, LeafMode.SCALAR),
-        (LIE, LeafMode.OPERATOR),
-        (FIRST_LIE, LeafMode.SCALAR),
-    ],
+    every(
+        3,
+        [
+            (LIE, LeafMode.SCALAR),
+            (STATE_LIE, LeafMode.SCALAR),
+            (LIE, LeafMode.OPERATOR),
+            (FIRST_LIE, LeafMode.SCALAR),
+        ],
+    ),
 )
 def test_s11_nobody_is_in_a_tree_once_its_leaf_is_reached(
     referee: Twin, lie: Lie, mode: LeafMode

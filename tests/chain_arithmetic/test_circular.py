@@ -13,6 +13,7 @@ from moot.offchain.arithmetic import float32
 from moot.offchain.arithmetic.functions import Function
 from tests.chain_arithmetic.families import FAMILIES, get_functions, is_right
 from tests.chain_arithmetic.rounding import get_hardest, load_changed, surround
+from tests.quick import every
 from tests.sweeps.oracle import round_exactly, to_float
 
 FUNCTIONS = list(get_functions("circular").values())
@@ -100,12 +101,15 @@ def test_error_of_series(angle: int) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("1_098_447_047_058_148_710_457_028", "1_098_447_047_058_148_710_457_029"),
-        ("133_628_573_008_120_843_482", "133_628_573_008_120_853_482"),
-        ("return quarters, sign,", "return quarters, 0,"),
-        ("ONE // 362_880", "ONE // 362_881"),
-    ],
+    every(
+        3,
+        [
+            ("1_098_447_047_058_148_710_457_028", "1_098_447_047_058_148_710_457_029"),
+            ("133_628_573_008_120_843_482", "133_628_573_008_120_853_482"),
+            ("return quarters, sign,", "return quarters, 0,"),
+            ("ONE // 362_880", "ONE // 362_881"),
+        ],
+    ),
     ids=["2 / pi", "pi / 2", "sign", "series"],
 )
 def test_mistakes_show(tmp_path: Path, old: str, new: str) -> None:

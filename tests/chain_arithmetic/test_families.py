@@ -61,7 +61,7 @@ def assert_right(
 
 
 @pytest.mark.parametrize("stride", only({128}, [1, 128]))
-@pytest.mark.parametrize("function", every(6, FUNCTIONS), ids=lambda function: function.name)
+@pytest.mark.parametrize("function", every(12, FUNCTIONS), ids=lambda function: function.name)
 def test_hard_operands(contracts: Mapping[str, Bytecode], function: Function, stride: int) -> None:
     """Specials, edges and the hardest of all operands are rounded correctly."""
     edges = FAMILIES[PLACES[function][0]].edges
@@ -77,7 +77,7 @@ def test_drawn_operands(contracts: Mapping[str, Bytecode], function: Function, c
     assert_right(contracts, function, draw_operands(function, count))
 
 
-@pytest.mark.parametrize("parts", [25, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parts", every(3, [25, pytest.param(100, marks=pytest.mark.slow)]))
 @pytest.mark.parametrize(
     ("function", "least"),
     [(Function.EXP, -103.98), (Function.EXP2, -150), (Function.SIGMOID, -104)],

@@ -26,7 +26,7 @@ def test_the_record_is_of_this_code(name: str) -> None:
     assert (record["wrong"], record["undecided"]) == (0, 0)
 
 
-@pytest.mark.parametrize("name", every(4, SUBJECTS))
+@pytest.mark.parametrize("name", every(8, SUBJECTS))
 def test_a_part_of_the_volume(name: str) -> None:
     """The known operands and 200 others come out right."""
     count = share(200)

@@ -142,11 +142,14 @@ def write_model(path: Path, body: str, batch: str = "pass") -> str:
 
 @pytest.mark.parametrize(
     ("body", "says"),
-    [
-        ("return self.linear(x) if x.sum() > 3 else x", "depend on data"),
-        ("return torch.special.i0e(self.linear(x))", "special_i0e"),
-        ("return self.linear(x).double()", "float64"),
-    ],
+    every(
+        3,
+        [
+            ("return self.linear(x) if x.sum() > 3 else x", "depend on data"),
+            ("return torch.special.i0e(self.linear(x))", "special_i0e"),
+            ("return self.linear(x).double()", "float64"),
+        ],
+    ),
 )
 def test_what_cannot_be_captured_is_named(tmp_path: Path, body: str, says: str) -> None:
     """Control flow on data, unknown operators and types are refused with the user's line."""

@@ -151,7 +151,7 @@ MODELS: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # torch's
-@pytest.mark.parametrize("case", every(4, MODELS))
+@pytest.mark.parametrize("case", every(8, MODELS))
 def test_strange_models_are_refused(tmp_path: Path, case: str) -> None:
     """What is no module of plain Python, or leaves torch's ordinary ways, is refused by name."""
     parts, says = MODELS[case]
@@ -161,7 +161,7 @@ def test_strange_models_are_refused(tmp_path: Path, case: str) -> None:
     assert done.status in {1, 2}
 
 
-@pytest.mark.parametrize("case", ["syntax", "import", "loss", "backward"])
+@pytest.mark.parametrize("case", every(3, ["syntax", "import", "loss", "backward"]))
 def test_a_dispute_over_a_file_that_fails(tmp_path: Path, case: str) -> None:
     """A dispute ends as the look at its program does, before anything is stored."""
     parts, says = ERRORS[case]

@@ -13,6 +13,7 @@ from moot.offchain.disputes.availability.calldata import ShownChunk
 from moot.offchain.disputes.availability.delivery import Buyer, Sharer, register
 from moot.offchain.disputes.availability.demands import Asker, Lack, Place, list_demand
 from moot.offchain.parties.buying import find_lack
+from tests.quick import every
 from tests.referee.deliveries import (
     BEYOND,
     DEPOSIT_WEI,
@@ -56,7 +57,7 @@ def test_every_part_of_a_result_can_be_shown(both: Deliveries) -> None:
     assert both.vault.promises[both.result].open_demands == 0
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", every(3, [1, 2, 3]))
 def test_sharers_take_equal_parts_and_nothing_is_left(both: Deliveries, count: int) -> None:
     """Whoever has registered shares the premium, up to one wei alike; nobody else does."""
     for sharer in SHARERS[:count]:
@@ -79,17 +80,17 @@ def test_sharers_take_equal_parts_and_nothing_is_left(both: Deliveries, count: i
 
 def test_a_history_of_one_state_needs_no_siblings() -> None:
     """The proof is empty where there is one checkpoint, which is the result; steps round up."""
-    for every, history in (
+    for steps, history in (
         (3, Tree(Tag.HISTORY_NODE, [STATE_ROOT])),
         (2, Tree(Tag.HISTORY_NODE, [b"\1" * 32, STATE_ROOT])),
     ):
-        both = Deliveries(replace(TASK, checkpoint_every=every))
+        both = Deliveries(replace(TASK, checkpoint_every=steps))
         both.offer()
         both.win(history)
         assert both.register(SHARERS[0], history) is None
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", every(3, range(8)))
 def test_drawn_calls_in_lockstep(seed: int) -> None:
     """Calls in any order, of which every third has one wrong argument, do the same on both."""
     rng, both = random.Random(seed), Deliveries()

@@ -21,7 +21,7 @@ from moot.offchain.programs.encoding import encode_node
 from moot.offchain.programs.graph import Kind, Node, immediate
 from moot.offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
 from moot.offchain.programs.semantics import count_links
-from tests.quick import share
+from tests.quick import every, share
 from tests.referee.chosen import list_forged, list_proven
 from tests.referee.leaf_contract import get_leaf
 from tests.referee.malformed import BYTES, LIMITS, list_changed, list_types
@@ -166,11 +166,14 @@ def test_every_byte_of_an_operator_counts(stride: int) -> None:
 
 @pytest.mark.parametrize(
     ("cases", "stride"),
-    [
-        pytest.param(list_types, 1, marks=pytest.mark.slow),
-        (list_types, 3),
-        *((cases, 1) for cases in LIMITS if cases is not list_types),
-    ],
+    every(
+        3,
+        [
+            pytest.param(list_types, 1, marks=pytest.mark.slow),
+            (list_types, 3),
+            *((cases, 1) for cases in LIMITS if cases is not list_types),
+        ],
+    ),
 )
 def test_operators_have_their_limits(cases: Callable[[], Iterator[bytes]], stride: int) -> None:
     """At the limits of sizes, types, counts, rows and constants, and beyond, both agree."""

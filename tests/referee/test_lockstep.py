@@ -33,7 +33,7 @@ from moot.offchain.disputes.referee.board import Board
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 from moot.sim.synthetic_jobs import Lie, Size
 from tests.projection import compare_words
-from tests.quick import share
+from tests.quick import every, share
 from tests.referee.coverage import find_gaps
 from tests.referee.search import Call, decide
 from tests.referee.stage import (
@@ -304,7 +304,7 @@ def test_matches_take_the_moves_that_they_are_bounded_by(
     assert at.moves == bound or at.phase is not Phase.LEAF
 
 
-@pytest.mark.parametrize("size", [SINGLE, replace(SINGLE, checkpoint_every=1)])
+@pytest.mark.parametrize("size", every(3, [SINGLE, replace(SINGLE, checkpoint_every=1)]))
 @pytest.mark.parametrize(
     ("lie", "mode", "ending"),
     [
@@ -353,7 +353,7 @@ def test_no_match_takes_more_moves_than_the_greatest() -> None:
     assert max(get_move_bound(terms, EXACT) for terms in every) == MAX_WIDE_MOVES == 48
 
 
-@pytest.mark.parametrize(("lie", "mode", "decision"), OUTLIVED)
+@pytest.mark.parametrize(("lie", "mode", "decision"), every(3, OUTLIVED))
 def test_a_match_that_outlives_its_job_ends_in_nothing(
     lie: Lie, mode: LeafMode, decision: str
 ) -> None:

@@ -126,7 +126,7 @@ def on_both_threads(work: Callable[[], object]) -> None:
         threads.set_threads(before)
 
 
-@pytest.mark.parametrize("setting", STRANGE)
+@pytest.mark.parametrize("setting", every(3, STRANGE))
 def test_settings_between_runs_do_not_matter(setting: Setting) -> None:
     """Changed after the threads have started, a setting changes no root, and is left as it was."""
     with changed(setting):
@@ -177,7 +177,7 @@ def test_a_thread_that_calls_may_have_any_setting(setting: Setting) -> None:
     assert found == [usual()]
 
 
-@pytest.mark.parametrize("setting", STRANGE)
+@pytest.mark.parametrize("setting", every(3, STRANGE))
 def test_settings_made_during_a_run_are_refused(setting: Setting) -> None:
     """A callback that leaves a setting behind ends the run in one line; the next one is right."""
     with pytest.raises(MootError, match="while Moot computed") as refusal:

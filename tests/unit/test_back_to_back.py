@@ -18,7 +18,7 @@ from moot.offchain.frontend.recipe import InferenceRecipe
 from moot.offchain.native import buffers
 from moot.offchain.planning import back_to_back as planning
 from tests.fuzz.compare import soil_and_put
-from tests.quick import only
+from tests.quick import every, only
 from tests.unit.test_kernels_scatter import PATTERNS
 
 Tensor = torch.Tensor
@@ -249,12 +249,15 @@ def test_joined_products_are_those_of_single_operators(attend: Attention) -> Non
 
 @pytest.mark.parametrize(
     ("attend", "joined", "across"),
-    [
-        (differentiate, [False, True], [1, 1]),
-        (differentiate_square, [True, True], [0, 2]),
-        (differentiate_group, [True, True], [0, 2]),
-        (feed, [True, True], [0, 1]),
-    ],
+    every(
+        3,
+        [
+            (differentiate, [False, True], [1, 1]),
+            (differentiate_square, [True, True], [0, 2]),
+            (differentiate_group, [True, True], [0, 2]),
+            (feed, [True, True], [0, 1]),
+        ],
+    ),
 )
 def test_columns_are_folded_with_rows(
     attend: Attention, joined: Sequence[bool], across: Sequence[int]

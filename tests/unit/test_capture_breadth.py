@@ -255,7 +255,7 @@ def momentum(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, 0.1, momentum=0.9)
 
 
-@pytest.mark.parametrize("name", every(4, SCHEDULERS))
+@pytest.mark.parametrize("name", every(8, SCHEDULERS))
 def test_rates_are_those_of_torch(name: str) -> None:
     """The rate and the momentum of every update are torch's, to the last bit of float32."""
     recipe, optimizer = schedule(momentum, SCHEDULERS[name])
@@ -424,7 +424,7 @@ def pick_everywhere(model: Any, y: Tensor) -> Tensor:
     return (changed * weights).square().sum() + others
 
 
-@pytest.mark.parametrize("function", [enqueue, enqueue_by_copy, pick_everywhere])
+@pytest.mark.parametrize("function", every(3, [enqueue, enqueue_by_copy, pick_everywhere]))
 def test_counters_are_indices(function: Callable[[Any, Tensor], Tensor]) -> None:
     """A counter in a buffer picks and writes as the number does that torch makes of it."""
     capture(count_in_buffer(function))
@@ -503,11 +503,14 @@ class Averaging(nn.Module):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"avg_fn": swa_utils.get_ema_avg_fn(0.9), "use_buffers": True},  # type: ignore[no-untyped-call]  # torch's
-        {"multi_avg_fn": swa_utils.get_ema_multi_avg_fn(0.9)},  # type: ignore[no-untyped-call]  # likewise
-    ],
+    every(
+        3,
+        [
+            {},
+            {"avg_fn": swa_utils.get_ema_avg_fn(0.9), "use_buffers": True},  # type: ignore[no-untyped-call]  # torch's
+            {"multi_avg_fn": swa_utils.get_ema_multi_avg_fn(0.9)},  # type: ignore[no-untyped-call]  # likewise
+        ],
+    ),
 )
 def test_averages_of_models_are_kept(options: dict[str, Any]) -> None:
     """Averages of torch's, of weights, begin as copies and move with every step."""
@@ -591,7 +594,7 @@ NARROW: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize(
-    "kind", [BYTES, SIGNED, SIGNED.short() * 273], ids=["uint8", "int8", "int16"]
+    "kind", every(3, [BYTES, SIGNED, SIGNED.short() * 273]), ids=["uint8", "int8", "int16"]
 )
 def test_small_integers_wrap(kind: Tensor) -> None:
     """Integers of 8 or 16 bits in a batch are computed modulo 2^8 or 2^16, as torch does."""

@@ -13,6 +13,7 @@ from moot.offchain.frontend.capture import Captured, capture, known
 from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.programs.encoding import encode_program
+from tests.quick import every
 
 
 class Model(nn.Module):
@@ -76,12 +77,15 @@ def test_other_weights_are_the_same_program(folder: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     "recipe",
-    [
-        make_recipe(Model(factor=3.0)),
-        make_recipe(Model(first=0.5)),
-        make_recipe(rate=0.2),
-        make_recipe(nn.Linear(3, 3)),
-    ],
+    every(
+        3,
+        [
+            make_recipe(Model(factor=3.0)),
+            make_recipe(Model(first=0.5)),
+            make_recipe(rate=0.2),
+            make_recipe(nn.Linear(3, 3)),
+        ],
+    ),
 )
 def test_another_program_is_lowered(
     recipe: TrainingRecipe, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -105,7 +109,7 @@ def test_arithmetics_are_told_apart(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"moot", None])
+@pytest.mark.parametrize("content", every(3, [b"", b"moot", None]))
 def test_a_damaged_program_is_made_again(folder: Path, content: bytes | None) -> None:
     """A file that is cut off, empty or altered in one bit is replaced, and nobody notices."""
     first = describe(capture(make_recipe(), trust=True))

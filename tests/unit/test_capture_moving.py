@@ -264,7 +264,7 @@ HIDDEN: dict[str, tuple[Callable[[], Factor], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(4, HIDDEN))
+@pytest.mark.parametrize("name", every(8, HIDDEN))
 def test_what_comes_of_a_count_later_is_refused(name: str) -> None:
     """A count that shows in no step of the rehearsal is found wherever Python keeps it."""
     make, message = HIDDEN[name]
@@ -390,11 +390,20 @@ def _decaying(optimizer: torch.optim.Optimizer) -> LambdaLR:
 
 @pytest.mark.parametrize(
     ("make", "message"),
-    [
-        (lambda it, _: Switching(it), r"changes the option maximize from False to True, which has"),
-        (Reaching, r"^Reaching: its attribute model is a Linear, and a program has nothing of"),
-        (lambda it, _: _decaying(it), r"rates\[0\]: stepping a copy of the scheduler changes it"),
-    ],
+    every(
+        3,
+        [
+            (
+                lambda it, _: Switching(it),
+                r"changes the option maximize from False to True, which has",
+            ),
+            (Reaching, r"^Reaching: its attribute model is a Linear, and a program has nothing of"),
+            (
+                lambda it, _: _decaying(it),
+                r"rates\[0\]: stepping a copy of the scheduler changes it",
+            ),
+        ],
+    ),
     ids=["a switch", "the model", "a count of its own"],
 )
 def test_schedulers_change_rates_alone(make: Any, message: str) -> None:
@@ -459,7 +468,7 @@ def _from_each_other() -> tuple[Callable[[int], Any], str]:
     return batch, "batch y"
 
 
-@pytest.mark.parametrize("make", [_from_data_set, _from_array, _from_each_other])
+@pytest.mark.parametrize("make", every(3, [_from_data_set, _from_array, _from_each_other]))
 def test_batches_that_a_step_writes_to_lie_in_memory_of_their_own(
     make: Callable[[], tuple[Callable[[int], Any], str]],
 ) -> None:

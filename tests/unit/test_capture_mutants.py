@@ -163,7 +163,7 @@ def test_the_optimizers_are_captured(name: str) -> None:
 CHANGES = {change.name: (MAKES[make], change) for make, change in OPTIMIZERS}
 
 
-@pytest.mark.parametrize("name", every(12, CHANGES))
+@pytest.mark.parametrize("name", every(24, CHANGES))
 def test_a_wrong_update_turns_the_rehearsal_red(name: str) -> None:
     """One constant or sign of an optimizer that is another one is refused in the first steps."""
     make, change = CHANGES[name]

@@ -13,6 +13,7 @@ from moot.offchain.chain import Chain, Event, Receipt, connect
 from moot.offchain.chain.tester import BALANCE_WEI, BLOCK_TIME_S, GAS_PRICE_WEI, GENESIS_TIME_S
 from moot.offchain.errors import BadCall, Reverted, TransactionRefused, UsageError
 from tests.chain_helpers import NOBODY, ROOT, compile_ledger, deploy_ledger, open_node
+from tests.quick import every
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +93,15 @@ def test_no_contract_at_an_address(chain: Chain, artifact: Artifact) -> None:
 
 @pytest.mark.parametrize(
     ("call", "args", "reason"),
-    [
-        ("note", (13, ROOT), "ledger: thirteen"),
-        ("note", (14, ROOT), "no reason given"),
-        ("note", (15, ROOT), "invalid instruction"),
-        ("fill", (2000,), "out of gas"),
-    ],
+    every(
+        3,
+        [
+            ("note", (13, ROOT), "ledger: thirteen"),
+            ("note", (14, ROOT), "no reason given"),
+            ("note", (15, ROOT), "invalid instruction"),
+            ("fill", (2000,), "out of gas"),
+        ],
+    ),
 )
 def test_failed_transaction_tells_its_reason(
     chain: Chain, artifact: Artifact, call: str, args: tuple[Any, ...], reason: str

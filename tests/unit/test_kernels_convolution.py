@@ -221,7 +221,7 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
+@pytest.mark.parametrize("direction", every(3, [FORWARD, TO_INPUT, TO_WEIGHT]))
 @pytest.mark.parametrize("geometry", LARGE)
 def test_large_convolutions_equal_the_general_way(
     geometry: Geometry, direction: str, monkeypatch: pytest.MonkeyPatch
@@ -270,7 +270,7 @@ def test_sequences_call_convolutions_without_suspects(
             assert canonical(run_in_a_sequence(node, special, factors)) == expected
 
 
-@pytest.mark.parametrize("keeps_folds", [False, True])
+@pytest.mark.parametrize("keeps_folds", every(3, [False, True]))
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
 @pytest.mark.parametrize("geometry", every(9, LARGE))
 def test_any_part_may_be_unfolded_at_once(
@@ -371,11 +371,14 @@ def test_borders_are_left_out(direction: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("place", "value"),
-    [
-        pytest.param(place, value, marks=[pytest.mark.slow] * ((place + number) % 9 > 0))
-        for place in range(9)
-        for number, value in enumerate((np.inf, -np.inf, np.nan))
-    ],
+    every(
+        3,
+        [
+            pytest.param(place, value, marks=[pytest.mark.slow] * ((place + number) % 9 > 0))
+            for place in range(9)
+            for number, value in enumerate((np.inf, -np.inf, np.nan))
+        ],
+    ),
 )
 @pytest.mark.parametrize("geometry", [STRIDED, DEPTHWISE])
 def test_terms_of_infinite_weights_are_not_left_out(

@@ -16,6 +16,7 @@ LAYERS = (
     "moot.offchain.text",
     "moot.offchain.files",
     "moot.offchain.children",
+    "moot.offchain.collection",
     "moot.offchain.bounded_json",
     "moot.offchain.bounded_http",
     "moot.offchain.cache",

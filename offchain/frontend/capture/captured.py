@@ -1,6 +1,5 @@
 """Capture: a program, the state that it starts from, and the batches that it learns from."""
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ import torch
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.backends.table import DEFAULT
+from moot.offchain.collection import without_collection
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import CaptureError
 from moot.offchain.frontend.capture.batches import (
@@ -48,18 +48,6 @@ Batches = Callable[[int], list[Array]]
 """Returns the batch of a step, in the order of a program's slots."""
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Put the collector of cycles off: tracing makes millions of objects, which it walks often."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 @dataclass(frozen=True, slots=True)
 class Captured:
     """A program with what it runs on.
@@ -85,7 +73,7 @@ class Captured:
 
 @standard_torch()
 @uncompiled()
-@_without_collection()
+@without_collection()
 def capture(
     recipe: Recipe,
     *,
