@@ -1,4 +1,4 @@
-"""A congested referee: in some blocks no call gets in, because all of them cost more than it pays."""
+"""A congested referee: in some blocks no call gets in, as they cost more than calls may pay."""
 
 from collections.abc import Sequence
 

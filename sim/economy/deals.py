@@ -236,13 +236,11 @@ class Deal:
                 back_gwei = pay_seat(seat, case, bond_gwei, reward_gwei)
                 left_gwei += back_gwei - bonds_gwei
                 left_over_gwei = part.locked_gwei - bonds_gwei + free[number]
-                spent_gwei = min(price_gas(seat.gas, price_wei), left_over_gwei)
-                part.gas_gwei = spent_gwei
-                if seat.held_blocks:
-                    silence_gwei = _price_silence(part, seat, chain)
-                    silence_gwei = min(silence_gwei, left_over_gwei - spent_gwei)
-                    ledger.outside += silence_gwei
-                    spent_gwei += silence_gwei
+                part.gas_gwei = min(price_gas(seat.gas, price_wei), left_over_gwei)
+                silence_gwei = _price_silence(part, seat, chain)
+                silence_gwei = min(silence_gwei, left_over_gwei - part.gas_gwei)
+                ledger.outside += silence_gwei
+                spent_gwei = part.gas_gwei + silence_gwei
                 paid_gwei += back_gwei - bonds_gwei
             fees_gwei += part.gas_gwei
             locked[number] -= part.locked_gwei
@@ -274,16 +272,15 @@ class Deal:
         for part in self.parts:
             if part.agent is self.client:
                 part.profit_gwei += client_gwei
-        if self.closed:
-            self._compare(reward_gwei)
+        self._compare(reward_gwei)
         return Bill(fees_gwei, burned_gwei, client_gwei)
 
     def _compare(self, reward_gwei: int) -> None:
         """Find out what everybody has less than it would have if no call had had to wait."""
         bond_gwei, planned = self.job.bond_gwei, self.planned
-        for part, before, now in zip(
-            self.everybody, planned.seats, self.case.seats, strict=False
-        ):
+        if planned is self.case:
+            return
+        for part, before, now in zip(self.everybody, planned.seats, self.case.seats, strict=False):
             had_gwei = pay_seat(before, planned, bond_gwei, reward_gwei)
             has_gwei = pay_seat(now, self.case, bond_gwei, reward_gwei)
             part.missed_gwei = max(0, had_gwei - has_gwei)
@@ -305,4 +302,6 @@ def price_gas(gas: int, price_wei: int) -> int:
 
 def _price_silence(part: Part, seat: Seat, chain: Chain) -> int:
     """Return what it costs an agent to keep others out of so many blocks, in gwei."""
+    if not seat.held_blocks:
+        return 0
     return round(seat.held_blocks * chain.censor_eth * part.agent.strategy.censor_share * GWEI)

@@ -41,47 +41,58 @@ def delay(case: Case, lineup: Lineup, first: int, end: int) -> Case | None:
         The case with its calls moved, in which all else is as it was; None if it has to be played.
     """
     late = [move for move in case.moves if first <= move.block < end]
-    if any(end > _DEADLINES.get(move.call, end) for move in late):
+    if _is_too_late(late, end) or not _is_plain(lineup):
         return None
-    names = {move.call for move in late}
-    if names in ({"commit"}, {"reveal"}):
-        moved = [_put(move, end) if first <= move.block < end else move for move in case.moves]
-        return replace(case, moves=tuple(moved))
+    shift = end - first
+    if {move.call for move in late} in ({"commit"}, {"reveal"}):
+        moves = [_put(move, end) if first <= move.block < end else move for move in case.moves]
+        return replace(case, moves=tuple(moves))
     if all(move.stage == PAYOUT for move in late):
-        shift = end - first
-        moved = [_put(it, it.block + shift) if it.block >= first else it for it in case.moves]
-        return replace(case, moves=tuple(moved), blocks=case.blocks + shift)
-    if not _is_plain(case, lineup):
-        return None
-    moves = list(_shift(case.moves, first, end - first))
-    if not _all_in_time(moves):
-        return None
-    return replace(case, moves=tuple(moves), blocks=moves[-1].block + 1)
+        moves = [_put(it, it.block + shift) if it.block >= first else it for it in case.moves]
+        return replace(case, moves=tuple(moves), blocks=case.blocks + shift)
+    moves = list(_shift(case.moves, first, shift))
+    is_settled = _has_one_match(case) and _all_in_time(moves)
+    return replace(case, moves=tuple(moves), blocks=moves[-1].block + 1) if is_settled else None
+
+
+def _is_too_late(late: Iterable[Move], end: int) -> bool:
+    """Whether one of the calls that wait joins the job, and may not do so any more."""
+    return any(end > _DEADLINES.get(move.call, end) for move in late)
+
+
+def _is_plain(lineup: Lineup) -> bool:
+    """Whether nobody takes part who looks at what others do, and may make something of a delay."""
+    return all(it in STRATEGIES and (it not in TRICKS or it == WATCHER) for it in lineup)
+
+
+def _has_one_match(case: Case) -> bool:
+    """Whether a case has one match, or none, and no leaf on which a verifier rules."""
+    calls = [move.call for move in case.moves]
+    return calls.count("start_match") <= 1 and "rule" not in calls
 
 
 def _put(move: Move, block: int) -> Move:
     return replace(move, block=block)
 
 
-def _is_plain(case: Case, lineup: Lineup) -> bool:
-    """Whether a case has one match at most, and nobody in it who makes anything of a delay."""
-    calls = [move.call for move in case.moves]
-    plain = all(it in STRATEGIES and (it not in TRICKS or it == WATCHER) for it in lineup)
-    return plain and calls.count("start_match") <= 1 and "rule" not in calls
-
-
 def _shift(moves: Iterable[Move], first: int, shift: int) -> Iterator[Move]:
-    """Yield the moves with those from a block on moved; payouts no later than they have to be."""
-    last, paid = 0, None
+    """Yield the moves with those from a block on moved; payouts no later than they have to be.
+
+    A job is settled after its last move, and after the window that the meeting of claims opens.
+    """
+    last = window_end = 0
+    paid = None
     for move in moves:
         block = move.block
         if move.stage == PAYOUT:
             if paid is None:
-                paid = max(0, last + 1 - block)
+                paid = max(0, max(last, window_end) + 1 - block)
             block += paid
         elif block >= first:
             block += shift
         last = block
+        if move.call == "start_match":
+            window_end = block + STAKES.window_blocks
         yield _put(move, block)
 
 

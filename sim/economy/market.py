@@ -266,7 +266,7 @@ class Market:
                 needed_gwei = size(value_gwei, lower) + gas_gwei
                 if free[number] < needed_gwei + agent.work_gwei:
                     continue
-                if asked and any([free[o.number] < needed_gwei + o.work_gwei for o in asked]):
+                if asked and any(free[o.number] < needed_gwei + o.work_gwei for o in asked):
                     continue
                 chance = weigh(agent.reputation, free[number] + locked[number])
                 if chance < 1.0:

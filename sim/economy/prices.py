@@ -60,7 +60,7 @@ class Prices:
             used_gas: what this market has used in the block that was current until now.
             wanted_wei: which price is low enough.
         """
-        past, highest_wei, wanted_wei = self._past, self._highest_wei, wanted_wei - self._tip_wei
+        past, known, wanted_wei = self._past, len(self._past), wanted_wei - self._tip_wei
         chain, start_wei, factors = self._chain, self._start_wei, self._factors
         fee_wei, spike_every = self.base_fee_wei, chain.spike_every
         for number in range(self.block, block):
@@ -74,14 +74,12 @@ class Prices:
             else:
                 fee_wei -= fee_wei * -surplus // _TARGET_GAS // _DENOMINATOR
             past.append(fee_wei)
-            if fee_wei > highest_wei:
-                highest_wei = fee_wei
             if fee_wei <= wanted_wei:
                 block = number + 1
                 break
+        self._highest_wei = max(self._highest_wei, *past[known:])
         if len(past) > 2 * _KEPT:
             self._first += len(past) - _KEPT
             del past[:-_KEPT]
-        self._highest_wei = highest_wei
         self.base_fee_wei, self.block = fee_wei, block
         self.price_wei = fee_wei + self._tip_wei
