@@ -236,11 +236,11 @@ class Deal:
                 back_gwei = pay_seat(seat, case, bond_gwei, reward_gwei)
                 left_gwei += back_gwei - bonds_gwei
                 left_over_gwei = part.locked_gwei - bonds_gwei + free[number]
-                part.gas_gwei = min(price_gas(seat.gas, price_wei), left_over_gwei)
-                silence_gwei = _price_silence(part, seat, chain)
-                silence_gwei = min(silence_gwei, left_over_gwei - part.gas_gwei)
-                ledger.outside += silence_gwei
-                spent_gwei = part.gas_gwei + silence_gwei
+                part.gas_gwei = min(-(-seat.gas * price_wei // GWEI), left_over_gwei)
+                spent_gwei = part.gas_gwei
+                if seat.held_blocks:
+                    spent_gwei = min(spent_gwei + _price_silence(part, seat, chain), left_over_gwei)
+                    ledger.outside += spent_gwei - part.gas_gwei
                 paid_gwei += back_gwei - bonds_gwei
             fees_gwei += part.gas_gwei
             locked[number] -= part.locked_gwei
@@ -302,6 +302,4 @@ def price_gas(gas: int, price_wei: int) -> int:
 
 def _price_silence(part: Part, seat: Seat, chain: Chain) -> int:
     """Return what it costs an agent to keep others out of so many blocks, in gwei."""
-    if not seat.held_blocks:
-        return 0
     return round(seat.held_blocks * chain.censor_eth * part.agent.strategy.censor_share * GWEI)

@@ -189,7 +189,8 @@ class Market:
 
     def _go_on(self, deal: Deal) -> None:
         """Settle a deal whose calls are all in blocks, or look at it again when that may be."""
-        ends = self._traffic.follow(deal)
+        is_calm = self._prices.highest_wei <= deal.reserve_wei
+        ends = deal.ends if is_calm else self._traffic.follow(deal)
         if ends is not None and ends > self._prices.block:
             heappush(self._heap, (ends, deal.job.number, deal))
         elif ends is not None:

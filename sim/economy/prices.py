@@ -30,6 +30,7 @@ class Prices:
         block: the current block.
         base_fee_wei: what a unit of gas costs in it.
         price_wei: the same with the tip.
+        highest_wei: the highest price that there has been.
     """
 
     def __init__(self, chain: Chain, seed: int) -> None:
@@ -40,12 +41,7 @@ class Prices:
         self.price_wei = self.base_fee_wei + self._tip_wei
         self.block = 0
         self._past, self._first = [self.base_fee_wei], 0
-        self._highest_wei = self.base_fee_wei
-
-    @property
-    def highest_wei(self) -> int:
-        """The highest price that there has been."""
-        return self._highest_wei + self._tip_wei
+        self.highest_wei = self.price_wei
 
     def find_price(self, block: int) -> int:
         """Return the price of a block of the past; 0 if it is not remembered."""
@@ -77,7 +73,7 @@ class Prices:
             if fee_wei <= wanted_wei:
                 block = number + 1
                 break
-        self._highest_wei = max(self._highest_wei, *past[known:])
+        self.highest_wei = max(self.highest_wei, max(past[known:]) + self._tip_wei)
         if len(past) > 2 * _KEPT:
             self._first += len(past) - _KEPT
             del past[:-_KEPT]

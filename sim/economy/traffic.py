@@ -75,21 +75,19 @@ class Traffic:
 
         Only what has happened is known: if the block is still to come, ask again then.
         """
-        prices = self._prices
-        while prices.highest_wei > deal.reserve_wei:
+        while True:
             first = self._find_dear(deal)
             if first is None:
                 if self._is_paid(deal):
-                    break
+                    return deal.ends
                 deal.begin_again()
                 continue
             end = self._find_cheap(deal, first)
             if end is None:
-                self._since[deal.job.number] = prices.block
+                self._since[deal.job.number] = self._prices.block
                 heappush(self._caps, (-deal.cap_wei, deal.job.number, deal))
                 return None
             self._postpone(deal, first, end)
-        return deal.ends
 
     def _find_dear(self, deal: Deal) -> int | None:
         """Return the block of the next call that may pay less than that block costs."""
@@ -139,10 +137,10 @@ class Traffic:
         Where no call has waited that is the price of the block of settling. Else each call costs
         what the block costs that it is in, and everybody's gas the mean of its own calls.
         """
-        cap_wei, price_wei = deal.cap_wei, self._prices.price_wei
-        seats = len(deal.everybody)
+        seats, cap_wei = len(deal.everybody), deal.cap_wei
+        price_wei = min(self._prices.price_wei, cap_wei)
         if not deal.waited:
-            return (min(price_wei, cap_wei),) * (seats + 1)
+            return (price_wei,) * (seats + 1)
         names = deal.name_players()
         costs, gases = [0] * (seats + 1), [0] * (seats + 1)
         for move in deal.case.moves:
@@ -151,6 +149,5 @@ class Traffic:
             costs[place] += move.gas * min(block_wei, cap_wei)
             gases[place] += move.gas
         return [
-            -(-cost // gas) if gas else min(price_wei, cap_wei)
-            for cost, gas in zip(costs, gases, strict=True)
+            -(-cost // gas) if gas else price_wei for cost, gas in zip(costs, gases, strict=True)
         ]
