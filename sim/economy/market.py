@@ -139,11 +139,11 @@ class Market:
         arrival = next(arrivals)
         arriving = arrival.waiting
         entering = entry.draw_waiting(entry_rate) if entry_rate else math.inf
-        number, jobs = 0, config.jobs
+        number, jobs, waiting = 0, config.jobs, self._traffic.since
         every = 1 if config.fidelity == "played" else 1024
-        while number < jobs or heap or self._traffic:
+        while number < jobs or heap or waiting:
             coming = min(arriving, entering) if number < jobs else math.inf
-            if self._traffic and self._wait(min(coming, heap[0][0] if heap else math.inf)):
+            if waiting and self._wait(min(coming, heap[0][0] if heap else math.inf)):
                 continue
             if heap and heap[0][0] <= coming:
                 self._reach(heap[0][0])
@@ -165,7 +165,7 @@ class Market:
 
     def _close_block(self) -> None:
         """Check a block that is over, and write it down."""
-        open_jobs = len(self._heap) + len(self._traffic)
+        open_jobs = len(self._heap) + len(self._traffic.since)
         self._clerk.close_block(open_jobs, len(self._people.providers))
 
     def _reach(self, block: int) -> None:

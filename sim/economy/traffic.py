@@ -30,16 +30,15 @@ class Traffic:
         prices: of gas, block by block.
         outcomes: say what cases come to in which calls have waited too long.
         ledger: says who can pay.
+
+    Attributes:
+        since: the block since which a deal has a call that waits, by the number of its job.
     """
 
     def __init__(self, prices: Prices, outcomes: Outcomes, ledger: Ledger) -> None:
         self._prices, self._outcomes, self._ledger = prices, outcomes, ledger
-        self._since: dict[int, int] = {}
+        self.since: dict[int, int] = {}
         self._caps: list[tuple[int, int, Deal]] = []
-
-    def __len__(self) -> int:
-        """Return how many deals have a call that waits."""
-        return len(self._since)
 
     @property
     def highest_cap_wei(self) -> int:
@@ -49,11 +48,11 @@ class Traffic:
     @property
     def patience_ends(self) -> int:
         """The block in which some call will have waited for as long as there is patience."""
-        return next(iter(self._since.values())) + LONGEST
+        return next(iter(self.since.values())) + LONGEST
 
     def release(self) -> list[Deal]:
         """Return the deals whose calls need wait no more."""
-        prices, caps, since = self._prices, self._caps, self._since
+        prices, caps, since = self._prices, self._caps, self.since
         released = []
         while caps and (-caps[0][0] >= prices.price_wei or caps[0][1] not in since):
             _, number, deal = heappop(caps)
@@ -84,7 +83,7 @@ class Traffic:
                 continue
             end = self._find_cheap(deal, first)
             if end is None:
-                self._since[deal.job.number] = self._prices.block
+                self.since[deal.job.number] = self._prices.block
                 heappush(self._caps, (-deal.cap_wei, deal.job.number, deal))
                 return None
             self._postpone(deal, first, end)
