@@ -11,6 +11,7 @@ from moot.sim.checked_referee import CheckedReferee
 from moot.sim.economy.case_runner import CaseRunner, count_accounts
 from moot.sim.economy.cases import AccountReceipt, Case, Lineup, Receipts
 from moot.sim.economy.config import Program
+from moot.sim.economy.congested import Closed
 from moot.sim.economy.played_case import PlayedCase
 from moot.sim.economy.receipts import read_receipts
 from tests.sim_helpers import make_task, open_referee
@@ -48,10 +49,12 @@ def list_addresses(lineup: Lineup) -> list[Address]:
     return [Address(f"0x{number:040x}") for number in range(1, count_accounts(lineup) + 1)]
 
 
-def run_case(*lineup: str, number: int = 0, referee: Referee | None = None) -> CheckedCase:
-    """Play a case of a lineup on a new model, or on another referee."""
+def run_case(
+    *lineup: str, number: int = 0, referee: Referee | None = None, closed: Closed = ()
+) -> CheckedCase:
+    """Play a case of a lineup on a new model, or on another referee; some blocks may be closed."""
     addresses = list_addresses(lineup)
     checked = CheckedReferee(referee or open_referee(addresses), "")
-    played = RUNNER.run_case(checked, addresses, lineup, number)
+    played = RUNNER.run_case(checked, addresses, lineup, number, closed=closed)
     case = played.judge(played.read_gas())
     return CheckedCase(checked, played, case, read_receipts(played, case))

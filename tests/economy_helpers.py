@@ -3,13 +3,14 @@
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from moot.sim.economy.cases import Case, Lineup, Seat
 from moot.sim.economy.config import Config, parse_config
+from moot.sim.economy.congested import Closed
 from moot.sim.economy.market import Market
 from moot.sim.economy.outcomes import Money, Outcomes
 from moot.sim.economy.reporting import Counts
@@ -106,9 +107,16 @@ class DrawnOutcomes:
             moves=(),
         )
 
-    def verify(self, lineup: Lineup, number: int, case: Case) -> Case | None:
+    def congest(
+        self, lineup: Lineup, number: int, closed: Closed, money: Money | None = None
+    ) -> Case:
+        """Return the same case, later."""
+        case = self.judge(lineup, number, money)
+        return replace(case, blocks=case.blocks + sum(end - first for first, end in closed))
+
+    def verify(self, lineup: Lineup, number: int, case: Case, closed: Closed) -> Case | None:
         """Play nothing."""
-        del lineup, number, case
+        del lineup, number, case, closed
         return None
 
 

@@ -34,6 +34,12 @@ def show_market(results: "Results", console: Console) -> None:
             else ""
         )
     )
+    if run["waited"]:
+        console.print(
+            f"calls of {run['waited']:,} jobs waited for a block that they could pay; "
+            f"{run['missed_clocks']:,} accounts missed a clock, which cost "
+            f"{run['missed_gwei'] / _GWEI:,.3f} ETH and changed {run['spoiled']:,} outcomes"
+        )
     console.print(
         f"clients: {run['client_gwei'] / _GWEI:+,.3f} ETH, what right answers are worth less what "
         "was paid and wrong answers cost"

@@ -32,6 +32,7 @@ from moot.sim.checked_referee import CheckedReferee
 from moot.sim.economy.cases import Case, Lineup, name_lineup
 from moot.sim.economy.casting import STAKES, Cast, Party, check_conducts, take_stretch
 from moot.sim.economy.config import IN_PROCESS, Program
+from moot.sim.economy.congested import Closed, Congested
 from moot.sim.economy.gas import GasTable, Kind, measure
 from moot.sim.economy.gas_tables import find_shipped, read_table
 from moot.sim.economy.played_case import PlayedCase, Recorder, play_case
@@ -49,7 +50,7 @@ Progress = Callable[[str, int, int], None]
 
 _DECIDING = (
     *("cases.py", "casting.py", "case_runner.py", "gas.py", "gas_tables.json", "played_case.py"),
-    *("receipts.py", "streams.py"),
+    *("congested.py", "receipts.py", "streams.py"),
 )
 """The files of this package on which it depends what a case comes to."""
 
@@ -164,23 +165,32 @@ class CaseRunner:
         roots = (task.commitment.header.root, task.start_root, task.data_root)
         return " ".join(root.hex() for root in roots)
 
-    def model(self, lineup: Lineup, number: int) -> Case:
-        """Play a case on the model of the referee, with the gas of the table."""
+    def model(self, lineup: Lineup, number: int, closed: Closed = ()) -> Case:
+        """Play a case on the model of the referee, with the gas of the table.
+
+        Args:
+            lineup: the conducts of all who take part.
+            number: which of the lineup's cases.
+            closed: when no call gets into a block.
+        """
         table = self.gas
         accounts = [f"0x{index + 1:040x}" for index in range(count_accounts(lineup))]
         referee = ModelReferee(dict.fromkeys(accounts, 10**24), arithmetic=self.arithmetic)
-        played = self.run_case(CheckedReferee(referee, ""), accounts, lineup, number)
+        checked = CheckedReferee(referee, "")
+        played = self.run_case(checked, accounts, lineup, number, closed=closed)
         return played.judge([table.estimate(kind) for kind in played.recorder.kinds])
 
-    def play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> Case:
-        """Play a case on a chain, with its receipts.
+    def play(
+        self, lineup: Lineup, number: int, stakes: Stakes = STAKES, closed: Closed = ()
+    ) -> Case:
+        """Play a case on a chain, with its receipts; the arguments are those of `run_case`.
 
         Raises:
             UsageError: the chain has too few accounts.
             ChainError: the chain fails.
             BrokenInvariantError: the referee has done what it must never do.
         """
-        played = self._play(lineup, number, stakes)
+        played = self._play(lineup, number, stakes, closed)
         case = played.judge(played.read_gas())
         return replace(case, receipts=read_receipts(played, case))
 
@@ -197,7 +207,9 @@ class CaseRunner:
         for name in ("_referee", "_checked"):
             self.__dict__.pop(name, None)
 
-    def _play(self, lineup: Lineup, number: int, stakes: Stakes = STAKES) -> PlayedCase:
+    def _play(
+        self, lineup: Lineup, number: int, stakes: Stakes = STAKES, closed: Closed = ()
+    ) -> PlayedCase:
         accounts = self._referee.accounts
         needed = count_accounts(lineup)
         if len(accounts) < needed:
@@ -205,7 +217,7 @@ class CaseRunner:
                 f"the chain has {len(accounts)} accounts, and a job of {name_lineup(lineup)} needs "
                 f"{needed} with its client and a verifier; lower `seats`, or use another chain"
             )
-        return self.run_case(self._checked, accounts, lineup, number, stakes)
+        return self.run_case(self._checked, accounts, lineup, number, stakes, closed)
 
     @cached_property
     def _referee(self) -> "ChainReferee":
@@ -228,6 +240,7 @@ class CaseRunner:
         lineup: Lineup,
         number: int,
         stakes: Stakes = STAKES,
+        closed: Closed = (),
     ) -> PlayedCase:
         """Play a case to its end.
 
@@ -240,6 +253,7 @@ class CaseRunner:
             lineup: the conducts of all who take part.
             number: which of the lineup's cases it is.
             stakes: money and clocks.
+            closed: when no call gets into a block; nobody is sure to be in time then.
 
         Raises:
             BrokenInvariantError: the referee has done what it must never do.
@@ -250,9 +264,9 @@ class CaseRunner:
         parties = self._seat(lineup, number, iter(others))
         shills = [party.players[0].address for party in parties if party.is_client]
         honest = [p.address for party in parties if party.is_honest for p in party.players]
-        checked.watcher.honest[recorder.job_id] = frozenset(honest)
+        checked.watcher.honest[recorder.job_id] = frozenset(() if closed else honest)
         game = Game(
-            referee=recorder,
+            referee=Congested(recorder, closed) if closed else recorder,
             task=take_stretch(self.task, number),
             client=(shills or [client])[0],
             players=[p for party in parties if party.trick is None for p in party.players],

@@ -75,7 +75,10 @@ class Chain(Struct, frozen=True, forbid_unknown_fields=True):
         spike_every: blocks from the beginning of one spike to that of the next; 0 for none.
         spike_blocks: how long a spike lasts.
         censor_eth: what a builder asks for keeping a call out of one block.
-        fee_cap: agents sign calls that pay at most so many times the price of the job's arrival.
+        fee_cap: a call pays at most so many times the price of its job's arrival; where a block
+            is dearer it waits, and its clock runs.
+        gas_reserve: agents lock for gas so many times what it costs at their job's arrival, but no
+            more than `fee_cap`; what is dearer they pay from money that is free.
     """
 
     url: str = IN_PROCESS
@@ -87,6 +90,7 @@ class Chain(Struct, frozen=True, forbid_unknown_fields=True):
     spike_blocks: Count = 0
     censor_eth: Amount = 0.1
     fee_cap: Annotated[float, Meta(ge=1, le=1000)] = 4.0
+    gas_reserve: Annotated[float, Meta(ge=1, le=1000)] = 4.0
 
 
 class Clients(Struct, frozen=True, forbid_unknown_fields=True):

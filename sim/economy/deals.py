@@ -1,14 +1,19 @@
 """A deal: a job that providers have taken, with the money that is locked for it until its end.
 
-All calls of a deal are paid at the price of the block in which it is settled, up to the cap that
-was signed when it was made.
+Calls get into blocks as `traffic.py` has it. What they cost beyond what was locked for them is paid
+from money that is free; where that is not enough, with all that is left.
 """
 
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moot.sim.economy.agents import Agent
 from moot.sim.economy.cases import Case, Lineup, Seat, burn, pay_seat
 from moot.sim.economy.config import GWEI, Chain
+from moot.sim.economy.congested import Closed
+from moot.sim.economy.delays import count_missed
 from moot.sim.economy.facts import Job
 from moot.sim.economy.ledger import BrokenLedgerError, Ledger
 from moot.sim.economy.strategies.base import WATCHER
@@ -22,11 +27,12 @@ class Part:
         agent: whose it is.
         conduct: what it does.
         seat: what becomes of it before the referee; None for a watcher that need not go there.
-        locked_gwei: its bonds, and what its calls may cost.
+        locked_gwei: its bonds, and its reserve for gas.
         worked_gwei: what it has paid for computing.
         fee_gwei: what it is paid for a check, or for the forced error that it has found.
         profit_gwei: the change of its wealth, once the deal is settled.
         gas_gwei: what its calls have cost by then.
+        missed_gwei: what it has less of bonds, prizes and reward because calls had to wait.
     """
 
     agent: Agent
@@ -37,6 +43,7 @@ class Part:
     fee_gwei: int = 0
     profit_gwei: int = 0
     gas_gwei: int = 0
+    missed_gwei: int = 0
 
 
 @dataclass(slots=True)
@@ -50,13 +57,22 @@ class Deal:
         watcher: of the watcher that was shown the job and does something about it.
         lineup: the conducts of all who go before the referee.
         number: which of the lineup's cases it is.
-        case: what it comes to.
+        case: what it comes to, as far as is known.
         is_forced: whether the providers were told to make an error.
         extra_gwei: what the client pays a watcher.
         fund_gwei: what the fund pays a watcher.
         price_wei: the price of gas when it was made.
         client_locked_gwei: what the client has locked.
         bonds_gwei: what all have locked.
+        planned: what it comes to if no call has to wait.
+        cap_wei: the highest price that its calls may pay.
+        reserve_wei: the price for which gas is reserved.
+        began: the block in which the slowest provider is ready.
+        begins: the same, with the time for which the opening of the job has waited.
+        closed: when calls had to wait, as the case counts blocks.
+        waited: for how many blocks they had to.
+        followed: the block up to which it is known that no other call has to.
+        patient_until: the block from which on its calls pay whatever the block costs.
     """
 
     job: Job
@@ -73,6 +89,49 @@ class Deal:
     everybody: list[Part] = field(default_factory=list)
     client_locked_gwei: int = 0
     bonds_gwei: int = 0
+    planned: Case = field(init=False)
+    cap_wei: int = 0
+    reserve_wei: int = 0
+    began: int = 0
+    begins: int = 0
+    closed: Closed = ()
+    waited: int = 0
+    followed: int = 0
+    patient_until: int = sys.maxsize
+
+    def __post_init__(self) -> None:
+        self.planned = self.case
+
+    @property
+    def ends(self) -> int:
+        """The block that has its last call."""
+        return self.begins + self.case.blocks
+
+    @property
+    def missed(self) -> int:
+        """How many accounts have come too late because calls had to wait."""
+        return count_missed(self.planned, self.case) if self.closed else 0
+
+    def put(self, case: Case) -> None:
+        """Let the deal come to another case of the same lineup."""
+        self.case = case
+        for part, seat in zip(self.everybody, case.seats, strict=False):
+            part.seat = seat
+
+    def begin_again(self) -> None:
+        """Follow the calls once more, which pay no more now than is reserved for them."""
+        self.cap_wei, self.begins, self.closed = self.reserve_wei, self.began, ()
+        self.waited = self.followed = 0
+        self.put(self.planned)
+
+    def name_players(self) -> Mapping[str, int]:
+        """Return which of everybody plays, by the name of its accounts without their numbers."""
+        seen: Counter[str] = Counter()
+        names = {}
+        for place, conduct in enumerate(self.lineup):
+            seen[conduct] += 1
+            names[f"{conduct}-{seen[conduct]}"] = place
+        return names
 
     def lock(self, ledger: Ledger, chain: Chain) -> Agent | None:
         """Lock all that the deal needs, and pay for the work; or change nothing.
@@ -80,8 +139,9 @@ class Deal:
         Returns:
             Whoever can't pay; None if all can.
         """
-        cap_wei = int(self.price_wei * chain.fee_cap)
-        self._reckon(chain, cap_wei)
+        self.cap_wei = int(self.price_wei * chain.fee_cap)
+        self.reserve_wei = int(self.price_wei * min(chain.gas_reserve, chain.fee_cap))
+        self._reckon(chain, self.reserve_wei)
         free, locked, payer = ledger.free, ledger.locked, self.client
         client_gwei = self.client_locked_gwei
         for part in self.everybody:
@@ -111,7 +171,7 @@ class Deal:
         ledger.bonds += bonds_gwei
         return None
 
-    def _reckon(self, chain: Chain, cap_wei: int) -> None:
+    def _reckon(self, chain: Chain, reserve_wei: int) -> None:
         """Find out who has to lock how much, and what everybody's work costs."""
         case, watcher, job = self.case, self.watcher, self.job
         everybody = self.parts
@@ -124,28 +184,43 @@ class Deal:
         for part, seat in zip(everybody, case.seats, strict=False):
             part.seat = seat
             part.worked_gwei = round(part.agent.work_gwei * seat.work)
-            part.locked_gwei = job.bond_gwei * seat.accounts + _round_up(seat.gas, cap_wei)
+            part.locked_gwei = job.bond_gwei * seat.accounts + price_gas(seat.gas, reserve_wei)
             if seat.held_blocks:
                 part.locked_gwei += _price_silence(part, seat, chain)
             if seat.is_client:
                 self.client = part.agent
         reward_gwei = job.price_gwei * len(self.parts)
-        gas_gwei = -(-case.client_gas * cap_wei // GWEI)
-        self.client_locked_gwei = reward_gwei + self.extra_gwei + gas_gwei
+        self.client_locked_gwei = reward_gwei + self.extra_gwei
+        self.client_locked_gwei += price_gas(case.client_gas, reserve_wei)
 
-    def settle(self, ledger: Ledger, chain: Chain, price_wei: int, *, is_funding: bool) -> "Bill":
+    def can_pay(self, ledger: Ledger, prices_wei: Sequence[int]) -> bool:
+        """Whether all have what their gas costs at these prices, reserved or free."""
+        needed: Counter[int] = Counter()
+        for part, seat, price_wei in zip(
+            self.everybody, self.planned.seats, prices_wei, strict=False
+        ):
+            if part.seat is not None:
+                reserved_gwei = price_gas(seat.gas, self.reserve_wei)
+                needed[part.agent.number] += price_gas(part.seat.gas, price_wei) - reserved_gwei
+        reserved_gwei = price_gas(self.planned.client_gas, self.reserve_wei)
+        gas_gwei = price_gas(self.case.client_gas, prices_wei[-1])
+        needed[self.client.number] += gas_gwei - reserved_gwei
+        return all(ledger.free[number] >= gwei for number, gwei in needed.items())
+
+    def settle(
+        self, ledger: Ledger, chain: Chain, prices_wei: Sequence[int], *, is_funding: bool
+    ) -> "Bill":
         """Unlock everything, and pay whom the referee and the rules pay.
 
         Args:
             ledger: where the money is.
             chain: what gas and silence cost.
-            price_wei: of gas, now.
+            prices_wei: what a unit of gas has cost each of everybody, the client last.
             is_funding: whether what is burned of lost bonds goes to the fund instead.
 
         Raises:
             BrokenLedgerError: more or less is paid out than was paid in.
         """
-        price_wei = min(price_wei, int(self.price_wei * chain.fee_cap))
         case, bond_gwei = self.case, self.job.bond_gwei
         reward_gwei = self.job.price_gwei * len(self.parts)
         free, locked = ledger.free, ledger.locked
@@ -153,19 +228,19 @@ class Deal:
         left_gwei -= reward_gwei
         fees_gwei = 0
         client = self.client.number
-        for part in self.everybody:
+        for part, price_wei in zip(self.everybody, prices_wei, strict=False):
             number, seat = part.agent.number, part.seat
             paid_gwei, spent_gwei = part.fee_gwei, 0
             if seat is not None:
                 bonds_gwei = bond_gwei * seat.accounts
                 back_gwei = pay_seat(seat, case, bond_gwei, reward_gwei)
                 left_gwei += back_gwei - bonds_gwei
-                part.gas_gwei = _round_up(seat.gas, price_wei)
+                left_over_gwei = part.locked_gwei - bonds_gwei + free[number]
+                part.gas_gwei = min(-(-seat.gas * price_wei // GWEI), left_over_gwei)
                 spent_gwei = part.gas_gwei
                 if seat.held_blocks:
-                    silence_gwei = _price_silence(part, seat, chain)
-                    ledger.outside += silence_gwei
-                    spent_gwei += silence_gwei
+                    spent_gwei = min(spent_gwei + _price_silence(part, seat, chain), left_over_gwei)
+                    ledger.outside += spent_gwei - part.gas_gwei
                 paid_gwei += back_gwei - bonds_gwei
             fees_gwei += part.gas_gwei
             locked[number] -= part.locked_gwei
@@ -175,7 +250,10 @@ class Deal:
             part.agent.busy -= 1
         if self.fund_gwei and self.watcher is not None:
             locked[self.watcher.agent.number] -= self.fund_gwei
-        client_gas_gwei = _round_up(case.client_gas, price_wei)
+        client_gas_gwei = min(
+            price_gas(case.client_gas, prices_wei[-1]),
+            self.client_locked_gwei - self.extra_gwei - reward_gwei + free[client],
+        )
         client_gwei = -self.extra_gwei - client_gas_gwei - reward_gwei
         if not case.sharers and not any(part.seat and part.seat.is_client for part in self.parts):
             client_gwei += reward_gwei
@@ -194,7 +272,18 @@ class Deal:
         for part in self.parts:
             if part.agent is self.client:
                 part.profit_gwei += client_gwei
+        self._compare(reward_gwei)
         return Bill(fees_gwei, burned_gwei, client_gwei)
+
+    def _compare(self, reward_gwei: int) -> None:
+        """Find out what everybody has less than it would have if no call had had to wait."""
+        bond_gwei, planned = self.job.bond_gwei, self.planned
+        if planned is self.case:
+            return
+        for part, before, now in zip(self.everybody, planned.seats, self.case.seats, strict=False):
+            had_gwei = pay_seat(before, planned, bond_gwei, reward_gwei)
+            has_gwei = pay_seat(now, self.case, bond_gwei, reward_gwei)
+            part.missed_gwei = max(0, had_gwei - has_gwei)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +295,7 @@ class Bill:
     client_gwei: int
 
 
-def _round_up(gas: int, price_wei: int) -> int:
+def price_gas(gas: int, price_wei: int) -> int:
     """Return what gas costs, in gwei, rounded up."""
     return -(-gas * price_wei // GWEI)
 

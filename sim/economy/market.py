@@ -13,7 +13,7 @@ from moot.offchain.errors import UsageError
 from moot.sim.economy.agents import Agent
 from moot.sim.economy.cases import Lineup
 from moot.sim.economy.config import GWEI, Config
-from moot.sim.economy.deals import Deal, Part
+from moot.sim.economy.deals import Deal, Part, price_gas
 from moot.sim.economy.facts import Job
 from moot.sim.economy.ledger import Ledger
 from moot.sim.economy.mechanisms.base import Audit, Bonding, Matching, Pricing, Reputing
@@ -21,9 +21,20 @@ from moot.sim.economy.mechanisms.table import make_mechanism
 from moot.sim.economy.outcomes import Outcomes
 from moot.sim.economy.population import Population
 from moot.sim.economy.prices import Prices
-from moot.sim.economy.reporting import Clerk, Counts, Sink
+from moot.sim.economy.reporting import (
+    CLIENT_TOO_POOR,
+    DECLINED,
+    DISPUTE_TOO_DEAR,
+    NOBODY,
+    OVERSPENT,
+    TOO_DEAR,
+    Clerk,
+    Counts,
+    Sink,
+)
 from moot.sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
 from moot.sim.economy.streams import Arrival, Stream, draw_arrivals
+from moot.sim.economy.traffic import Traffic
 
 TRIES = 32
 """How many providers come up for each place before a job stays unserved."""
@@ -106,6 +117,8 @@ class Market:
         self._people = Population(config, self._ledger, self._rules.reputing, self._clerk)
         plain = self.outcomes.judge((HONEST,) * config.seats, 0)
         self._plain_gas = max(seat.gas for seat in plain.seats)
+        self._traffic = Traffic(self._prices, self.outcomes, self._ledger)
+        self._reserve = min(config.chain.gas_reserve, config.chain.fee_cap)
         self._used_gas = 0
         self._gain_share = config.clients.gain_share
         audit = self._rules.audit
@@ -126,13 +139,15 @@ class Market:
         arrival = next(arrivals)
         arriving = arrival.waiting
         entering = entry.draw_waiting(entry_rate) if entry_rate else math.inf
-        number, jobs = 0, config.jobs
+        number, jobs, waiting = 0, config.jobs, self._traffic.since
         every = 1 if config.fidelity == "played" else 1024
-        while number < jobs or heap:
+        while number < jobs or heap or waiting:
             coming = min(arriving, entering) if number < jobs else math.inf
+            if waiting and self._wait(min(coming, heap[0][0] if heap else math.inf)):
+                continue
             if heap and heap[0][0] <= coming:
                 self._reach(heap[0][0])
-                self._settle(heappop(heap)[2])
+                self._go_on(heappop(heap)[2])
             elif entering < arriving:
                 self._reach(int(entering))
                 people.enter_anew(entry)
@@ -145,15 +160,41 @@ class Market:
                 arriving += arrival.waiting
                 if progress is not None and number % every == 0:
                     progress(number)
-        self._clerk.close_block(len(heap), len(people.providers))
+        self._close_block()
         return self._clerk.finish(people.everybody)
 
+    def _close_block(self) -> None:
+        """Check a block that is over, and write it down."""
+        open_jobs = len(self._heap) + len(self._traffic.since)
+        self._clerk.close_block(open_jobs, len(self._people.providers))
+
     def _reach(self, block: int) -> None:
-        """Go on to a block; the one that is over is checked and written down."""
+        """Go on to a block, or to the first before it in which a call gets in that waits."""
         if block > self._prices.block:
-            self._clerk.close_block(len(self._heap), len(self._people.providers))
-            self._prices.go_on(block, self._used_gas)
+            self._close_block()
+            self._prices.go_on(block, self._used_gas, self._traffic.highest_cap_wei)
             self._used_gas = 0
+
+    def _wait(self, coming: float) -> bool:
+        """Go on to the block of what is coming, unless calls that wait get into one before it.
+
+        Returns:
+            Whether they do; what is coming may be something else then.
+        """
+        self._reach(int(min(coming, self._traffic.patience_ends)))
+        released = self._traffic.release()
+        for deal in released:
+            heappush(self._heap, (self._prices.block, deal.job.number, deal))
+        return bool(released)
+
+    def _go_on(self, deal: Deal) -> None:
+        """Settle a deal whose calls are all in blocks, or look at it again when that may be."""
+        is_calm = self._prices.highest_wei <= deal.reserve_wei
+        ends = deal.ends if is_calm else self._traffic.follow(deal)
+        if ends is not None and ends > self._prices.block:
+            heappush(self._heap, (ends, deal.job.number, deal))
+        elif ends is not None:
+            self._settle(deal)
 
     def _arrive(self, number: int, arrival: Arrival) -> None:
         """Let a job arrive, sell it, and let everybody decide what to do about it."""
@@ -166,9 +207,9 @@ class Market:
             rate = self._rules.audit.choose_rate(reputation)
             job, parts = self._sell(number, arrival.value_gwei, asked, reputation, rate)
         else:
-            job, parts = self._offer(number, arrival.value_gwei, 0, 0.0, 0.0, 0), None
-        if parts is None:
-            self._clerk.refuse(job, client)
+            job, parts = self._offer(number, arrival.value_gwei, 0, 0.0, 0.0, 0), NOBODY
+        if isinstance(parts, str):
+            self._clerk.refuse(job, client, parts)
             return
         watcher = None
         if arrival.audited < rate and people.watchers:
@@ -178,34 +219,55 @@ class Market:
         deal = self._make(job, client, parts, watcher, case, arrival.forced)
         poor = deal.lock(self._ledger, config.chain)
         if watcher is not None and poor is watcher.agent:
-            poor.forfeit(_OVERSPENDS)
+            if watcher.conduct != WATCHER:
+                poor.forfeit(_OVERSPENDS)
             deal = self._make(job, client, parts, None, case, arrival.forced)
             poor = deal.lock(self._ledger, config.chain)
         if poor is not None:
-            self._clerk.refuse(job, client)
-            if poor is not client:
-                poor.forfeit(_OVERSPENDS)
+            self._clerk.refuse(job, client, self._blame(poor, deal))
             return
         blocks = parts[0].agent.blocks
         if len(parts) > 1:
             blocks = max([part.agent.blocks for part in parts])
-        heappush(self._heap, (job.block + blocks + deal.case.blocks, number, deal))
+        deal.began = deal.begins = job.block + blocks
+        heappush(self._heap, (deal.ends, number, deal))
+
+    def _blame(self, poor: Agent, deal: Deal) -> str:
+        """Return why a deal fails that somebody can't pay for; it is a forfeit of whoever cheats.
+
+        Who does what is agreed could pay for that, and not for the dispute that others bring.
+        """
+        for part in deal.parts:
+            if part.agent is poor and part.conduct != HONEST:
+                poor.forfeit(_OVERSPENDS)
+                return OVERSPENT
+            if part.agent is poor:
+                return DISPUTE_TOO_DEAR
+        return CLIENT_TOO_POOR
 
     def _ask_around(self, ticket: int, value_gwei: int) -> list[Agent]:
-        """Return the providers that are asked; nobody, if not enough are free and can bond."""
+        """Return the providers that are asked; nobody, if not enough are free and can pay.
+
+        Each can pay for its work, the gas of a job that nobody disputes, and the bond that all of
+        them lock: that of the lowest reputation among them.
+        """
         rules, ledger, there = self._rules, self._ledger, self._people.providers
         wanted, count = rules.pricing.count_bidders(self.config.seats), len(there)
         if count < wanted:
             return []
         weigh, free, locked = rules.matching.weigh, ledger.free, ledger.locked
-        size = rules.bonding.size
+        size, lowest = rules.bonding.size, 1.0
+        gas_gwei = price_gas(self._plain_gas, int(self._prices.price_wei * self._reserve))
         asked: list[Agent] = []
         for _ in range(TRIES * wanted):
             ticket = (ticket * _FACTOR + 1) & _MASK
             agent = there[(ticket >> _SHIFT) * count >> _SHIFT]
             if agent.busy < agent.slots and agent not in asked:
-                number = agent.number
-                if free[number] < size(value_gwei, agent.reputation):
+                number, lower = agent.number, min(lowest, agent.reputation)
+                needed_gwei = size(value_gwei, lower) + gas_gwei
+                if free[number] < needed_gwei + agent.work_gwei:
+                    continue
+                if asked and any(free[o.number] < needed_gwei + o.work_gwei for o in asked):
                     continue
                 chance = weigh(agent.reputation, free[number] + locked[number])
                 if chance < 1.0:
@@ -213,6 +275,7 @@ class Market:
                     if ticket >> _SHIFT >= chance * _SCALE:
                         continue
                 asked.append(agent)
+                lowest = lower
                 if len(asked) == wanted:
                     return asked
         return []
@@ -243,8 +306,8 @@ class Market:
 
     def _sell(
         self, number: int, value_gwei: int, asked: list[Agent], reputation: float, rate: float
-    ) -> tuple[Job, list[Part] | None]:
-        """Sell a job, and let those who run it decide how; nobody has a part if it is not sold."""
+    ) -> tuple[Job, list[Part] | str]:
+        """Sell a job, and let those who run it decide how; or return why it is not sold."""
         show, seats, work_gwei = self._people.show, self.config.seats, asked[0].work_gwei
         job = self._offer(number, value_gwei, 0, reputation, rate, work_gwei)
         bids = [
@@ -255,7 +318,7 @@ class Market:
         if min(bids) >= 0:
             sold = self._rules.pricing.sell(bids, seats, value_gwei)
         if sold is None:
-            return job, None
+            return job, TOO_DEAR
         chosen = [asked[index] for index in sold.winners]
         job = self._offer(number, value_gwei, sold.price_gwei, reputation, rate, work_gwei)
         parts = []
@@ -266,7 +329,7 @@ class Market:
                 offer = Job(*job[:-1], rivals)
             conduct = agent.strategy.decide(offer, show(agent), agent.stream)
             if conduct is None:
-                return job, None
+                return job, DECLINED
             parts.append(Part(agent, conduct))
         if seats > 1:
             parts.sort(key=_get_conduct)
@@ -324,13 +387,13 @@ class Market:
         bill = deal.settle(
             self._ledger,
             config.chain,
-            self._prices.price_wei,
+            self._traffic.price(deal),
             is_funding=audit.is_paid_from_bonds,
         )
         if deal.case.outcome == "wrong" and deal.job.gain_gwei:
             people.pay_gain(deal)
         played = None
         if deal.case.is_disputed:
-            played = self.outcomes.verify(deal.lineup, deal.number, deal.case)
+            played = self.outcomes.verify(deal.lineup, deal.number, deal.case, deal.closed)
         self._used_gas += self._clerk.settle(deal, bill, played)
         people.tell(deal, self._prices.block)

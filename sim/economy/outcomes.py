@@ -10,6 +10,7 @@ from moot.sim.economy.case_runner import CaseRunner
 from moot.sim.economy.cases import Case, Lineup
 from moot.sim.economy.casting import STAKES
 from moot.sim.economy.config import GWEI
+from moot.sim.economy.congested import Closed
 from moot.sim.economy.streams import Stream
 
 Money = tuple[int, int]
@@ -28,7 +29,12 @@ class Outcomes(Protocol):
             money: what is at stake, where it is played on a chain; the usual if it is None.
         """
 
-    def verify(self, lineup: Lineup, number: int, case: Case) -> Case | None:
+    def congest(
+        self, lineup: Lineup, number: int, closed: Closed, money: Money | None = None
+    ) -> Case:
+        """Return what a case comes to if no call gets into some blocks; arguments as in `judge`."""
+
+    def verify(self, lineup: Lineup, number: int, case: Case, closed: Closed) -> Case | None:
         """Return what a case comes to on a chain, if that is known: another case, or itself."""
 
 
@@ -56,9 +62,20 @@ class ModelledOutcomes:
             self._known[key] = case
         return case
 
-    def verify(self, lineup: Lineup, number: int, case: Case) -> Case | None:
+    def congest(
+        self, lineup: Lineup, number: int, closed: Closed, money: Money | None = None
+    ) -> Case:
+        """Return a case from the shelf, which is played if it is not there."""
+        del money
+        case = self.runner.shelf.find(lineup, number, closed)
+        if case is None:
+            case = self.runner.model(lineup, number, closed)
+            self.runner.shelf.keep(lineup, number, case, closed)
+        return case
+
+    def verify(self, lineup: Lineup, number: int, case: Case, closed: Closed) -> Case | None:
         """Play nothing."""
-        del lineup, number, case
+        del lineup, number, case, closed
         return None
 
 
@@ -74,14 +91,20 @@ class PlayedOutcomes:
 
     def judge(self, lineup: Lineup, number: int, money: Money | None = None) -> Case:
         """Play a case; raises UsageError if the contract does not take such a bond."""
+        return self.congest(lineup, number, (), money)
+
+    def congest(
+        self, lineup: Lineup, number: int, closed: Closed, money: Money | None = None
+    ) -> Case:
+        """Play a case; raises UsageError if the contract does not take such a bond."""
         stakes = STAKES if money is None else _make_stakes(*money)
-        case = self.runner.play(lineup, number, stakes)
+        case = self.runner.play(lineup, number, stakes, closed)
         self.runner.forget(number)
         return case
 
-    def verify(self, lineup: Lineup, number: int, case: Case) -> Case | None:
+    def verify(self, lineup: Lineup, number: int, case: Case, closed: Closed) -> Case | None:
         """Return the case: it was played."""
-        del lineup, number
+        del lineup, number, closed
         return case
 
 
@@ -97,10 +120,12 @@ class MixedOutcomes(ModelledOutcomes):
     share: float = field(kw_only=True)
     stream: Stream = field(kw_only=True)
 
-    def verify(self, lineup: Lineup, number: int, case: Case) -> Case | None:
+    def verify(self, lineup: Lineup, number: int, case: Case, closed: Closed) -> Case | None:
         """Play a case, if it is drawn."""
         del case
-        return self.runner.play(lineup, number) if self.stream.draw() < self.share else None
+        if self.stream.draw() >= self.share:
+            return None
+        return self.runner.play(lineup, number, closed=closed)
 
 
 def _make_stakes(bond_gwei: int, reward_gwei: int) -> Stakes:

@@ -11,6 +11,9 @@ _TARGET_GAS = 18_000_000
 
 _LIMIT_GAS = 2 * _TARGET_GAS
 
+_KEPT = 1 << 16
+"""The prices of so many blocks are remembered at least, and of twice as many at most."""
+
 
 class Prices:
     """The price of gas in every block.
@@ -27,6 +30,7 @@ class Prices:
         block: the current block.
         base_fee_wei: what a unit of gas costs in it.
         price_wei: the same with the tip.
+        highest_wei: the highest price that there has been.
     """
 
     def __init__(self, chain: Chain, seed: int) -> None:
@@ -36,14 +40,23 @@ class Prices:
         self._tip_wei = round(chain.tip_gwei * 10**9)
         self.price_wei = self.base_fee_wei + self._tip_wei
         self.block = 0
+        self._past, self._first = [self.base_fee_wei], 0
+        self.highest_wei = self.price_wei
 
-    def go_on(self, block: int, used_gas: int) -> None:
-        """Go on to a later block.
+    def find_price(self, block: int) -> int:
+        """Return the price of a block of the past; 0 if it is not remembered."""
+        index = block - self._first
+        return self._past[index] + self._tip_wei if index >= 0 else 0
+
+    def go_on(self, block: int, used_gas: int, wanted_wei: int = 0) -> None:
+        """Go on to a later block, or to the first before it whose price is low enough.
 
         Args:
             block: its number.
             used_gas: what this market has used in the block that was current until now.
+            wanted_wei: which price is low enough.
         """
+        past, known, wanted_wei = self._past, len(self._past), wanted_wei - self._tip_wei
         chain, start_wei, factors = self._chain, self._start_wei, self._factors
         fee_wei, spike_every = self.base_fee_wei, chain.spike_every
         for number in range(self.block, block):
@@ -56,5 +69,13 @@ class Prices:
                 fee_wei += max(fee_wei * surplus // _TARGET_GAS // _DENOMINATOR, 1)
             else:
                 fee_wei -= fee_wei * -surplus // _TARGET_GAS // _DENOMINATOR
+            past.append(fee_wei)
+            if fee_wei <= wanted_wei:
+                block = number + 1
+                break
+        self.highest_wei = max(self.highest_wei, max(past[known:]) + self._tip_wei)
+        if len(past) > 2 * _KEPT:
+            self._first += len(past) - _KEPT
+            del past[:-_KEPT]
         self.base_fee_wei, self.block = fee_wei, block
         self.price_wei = fee_wei + self._tip_wei

@@ -7,13 +7,31 @@ from typing import Protocol
 from moot.offchain.errors import MootError
 from moot.sim.economy.agents import Agent
 from moot.sim.economy.cases import Case, Receipts, name_lineup
-from moot.sim.economy.config import Config
+from moot.sim.economy.config import GWEI, Config
 from moot.sim.economy.deals import Bill, Deal
 from moot.sim.economy.facts import Job
 from moot.sim.economy.ledger import Ledger
 from moot.sim.economy.prices import Prices
 from moot.sim.economy.schema import STAGES
 from moot.sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
+
+NOBODY = "nobody-can"
+"""Why a job is not served: not enough providers are free, are matched, and can pay."""
+
+TOO_DEAR = "too-dear"
+"""Likewise: it is not worth to the client what the providers ask."""
+
+DECLINED = "declined"
+"""Likewise: somebody who was to run it has declined."""
+
+OVERSPENT = "overspent"
+"""Likewise: somebody can't pay for the conduct that it has chosen, and forfeits."""
+
+DISPUTE_TOO_DEAR = "dispute-too-dear"
+"""Likewise: somebody who does what is agreed can't pay for the dispute that it comes to."""
+
+CLIENT_TOO_POOR = "client-too-poor"
+"""Likewise: the client can't pay."""
 
 
 class Sink(Protocol):
@@ -40,6 +58,10 @@ class Counts:
     played: int = 0
     disagreements: int = 0
     violations: int = 0
+    waited: int = 0
+    missed_clocks: int = 0
+    missed_gwei: int = 0
+    spoiled: int = 0
     gas: int = 0
     fees_gwei: int = 0
     burned_gwei: int = 0
@@ -103,14 +125,14 @@ class Clerk:
             ),
         )
 
-    def refuse(self, job: Job, client: Agent) -> None:
-        """Write down a job that nobody served."""
+    def refuse(self, job: Job, client: Agent, reason: str) -> None:
+        """Write down a job that nobody served, and why."""
         counts = self.counts
         counts.jobs += 1
         counts.unserved += 1
         begin = (self._run, job.number, job.block, job.block, client.number, None, None, None, 0)
         offer = (job.value_gwei, 0, job.bond_gwei, False, False, None, False, False)
-        self._sink.add("jobs", (*begin, *offer, "unserved", 0, 0, 0, 0, 0))
+        self._sink.add("jobs", (*begin, *offer, "unserved", *(0,) * 8, None, reason))
 
     def settle(self, deal: Deal, bill: Bill, played: Case | None) -> int:
         """Write down a deal that is settled; return the gas that its calls have used.
@@ -144,6 +166,7 @@ class Clerk:
         counts.checked += is_checked
         counts.disputed += case.is_disputed
         counts.gas += gas
+        missed, missed_gwei = self._count_waits(deal) if deal.waited else (0, 0)
         counts.fees_gwei += bill.fees_gwei
         counts.burned_gwei += bill.burned_gwei
         lead = deal.parts[0]
@@ -173,6 +196,11 @@ class Clerk:
                 bill.fees_gwei,
                 bill.burned_gwei,
                 client_gwei,
+                deal.waited,
+                missed,
+                missed_gwei,
+                deal.planned.outcome,
+                None,
             ),
         )
         if case.is_disputed:
@@ -180,6 +208,24 @@ class Clerk:
         if case.receipts is not None:
             self._write_receipts(deal, case.receipts)
         return gas
+
+    def _count_waits(self, deal: Deal) -> tuple[int, int]:
+        """Count what has come of calls that had to wait, and note who has less because of it.
+
+        Returns:
+            How many accounts have come too late, and what it has cost in all.
+        """
+        counts, missed = self.counts, deal.missed
+        cost_gwei = sum([part.missed_gwei for part in deal.everybody])
+        counts.waited += 1
+        counts.missed_clocks += missed
+        counts.missed_gwei += cost_gwei
+        counts.spoiled += deal.case.outcome != deal.planned.outcome
+        for part in deal.everybody:
+            if part.missed_gwei:
+                detail = f"has {part.missed_gwei / GWEI:g} ETH less"
+                self.note("missed-clock", part.agent, deal.job.number, detail)
+        return missed, cost_gwei
 
     def _appraise(self, value_gwei: int, outcome: str) -> int:
         """Return what an answer is worth to a client; to a provider that has asked itself, none."""

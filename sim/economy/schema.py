@@ -47,6 +47,11 @@ JOBS = _columns(
     fees_gwei=_INT,  # everybody's, for gas
     burned_gwei=_INT,
     client_gwei=_INT,  # change of its wealth; a client's with the value of the answer
+    waited_blocks=_INT,  # for how long calls have waited for a block that they could pay
+    missed_clocks=_INT,  # accounts that were too late because of that
+    missed_gwei=_INT,  # what all who are worse off for it have less of bonds, prizes and reward
+    planned=_NAME,  # the outcome if no call had had to wait; null if nobody served
+    reason=_NAME,  # why nobody served; null if somebody did
 )
 """One row for each job."""
 
@@ -156,7 +161,7 @@ LEDGER = _columns(
 
 EVENTS = _columns(
     block=_INT,
-    kind=_NAME,  # entry, exit, bankruptcy, forfeit, forced-error, fraud-missed, fraud-caught
+    kind=_NAME,  # entry, exit, bankruptcy, forfeit, missed-clock
     agent=_INT,
     job=_INT,  # null if it is about none
     detail=_TEXT,
@@ -194,6 +199,10 @@ RUNS = _columns(
     played=_INT,
     disagreements=_INT,
     violations=_INT,  # of invariants
+    waited=_INT,  # jobs of which a call has waited for a block that it could pay
+    missed_clocks=_INT,  # accounts that were too late because of that
+    missed_gwei=_INT,  # what all who are worse off for it have less of bonds, prizes and reward
+    spoiled=_INT,  # jobs that came to another outcome because of it
     gas=_INT,
     fees_gwei=_INT,
     burned_gwei=_INT,

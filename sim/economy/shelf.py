@@ -17,7 +17,11 @@ import msgspec
 from moot.contracts.compiler import cache_dir
 from moot.offchain.errors import UsageError
 from moot.sim.economy.cases import Case, Lineup, name_lineup
+from moot.sim.economy.congested import Closed
 from moot.sim.writing import write_whole
+
+_LONGEST = 40
+"""Characters of a file's name that say when no call got in."""
 
 
 class Shelf:
@@ -34,9 +38,9 @@ class Shelf:
         self.path = (place or cache_dir() / "cases") / digest
         self._provenance = text
 
-    def find(self, lineup: Lineup, number: int) -> Case | None:
+    def find(self, lineup: Lineup, number: int, closed: Closed = ()) -> Case | None:
         """Return a case that was kept; None if there is none, or if it is not what was kept."""
-        kept = self.read(_name(lineup, number))
+        kept = self.read(_name(lineup, number, closed))
         if kept is None:
             return None
         try:
@@ -44,9 +48,9 @@ class Shelf:
         except msgspec.MsgspecError:
             return None
 
-    def keep(self, lineup: Lineup, number: int, case: Case) -> None:
+    def keep(self, lineup: Lineup, number: int, case: Case, closed: Closed = ()) -> None:
         """Keep a case; a disk that refuses costs time, and nothing else."""
-        self.write(_name(lineup, number), msgspec.json.encode(case).decode())
+        self.write(_name(lineup, number, closed), msgspec.json.encode(case).decode())
 
     def read(self, name: str) -> bytes | None:
         """Return what was written under a name; None if there is nothing, or something else."""
@@ -69,5 +73,8 @@ def _digest(text: bytes) -> bytes:
     return hashlib.sha256(text).hexdigest().encode()
 
 
-def _name(lineup: Lineup, number: int) -> str:
-    return f"{name_lineup(lineup)}.{number}.json"
+def _name(lineup: Lineup, number: int, closed: Closed) -> str:
+    when = "".join(f".{first}-{end}" for first, end in closed)
+    if len(when) > _LONGEST:
+        when = f".{_digest(when.encode()).decode()[:_LONGEST]}"
+    return f"{name_lineup(lineup)}.{number}{when}.json"

@@ -17,7 +17,7 @@ FAILURES = 10
 SUMS = ("jobs", "right", "wrong", "void", "unserved", "cheated", "caught", "disputed", "played")
 AGENT_SUMS = ("jobs", "cheated", "slashed", "forfeits")
 STRATEGY_HEADS = ("role", "strategy", "agents", *AGENT_SUMS, "profit of an agent (ETH, mean)")
-HEADS = ("runs", *SUMS, "gas (millions)", "fees (ETH)", "blocks (mean)")
+HEADS = ("runs", *SUMS, "waited", "missed clocks", "gas (millions)", "fees (ETH)", "blocks (mean)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Summary:
 def summarise(results: Results) -> Summary:
     """Return the summary: counts are sums over the runs of a setting."""
     keys = list(results.keys)
-    sums = [(name, "sum") for name in (*SUMS, "gas", "fees_gwei")]
+    counted = (*SUMS, "waited", "missed_clocks")
+    sums = [(name, "sum") for name in (*counted, "gas", "fees_gwei")]
     table = results.runs.group_by(keys, use_threads=False).aggregate(
         [*sums, ("blocks", "mean"), ("run", "count")]
     )
@@ -52,7 +53,7 @@ def summarise(results: Results) -> Summary:
         table = table.sort_by([(key, "ascending") for key in keys])
     rows = []
     for row in table.slice(0, MOST).to_pylist() if results.runs.num_rows else ():
-        counts = [f"{row[f'{name}_sum'] or 0:,}" for name in SUMS]
+        counts = [f"{row[f'{name}_sum'] or 0:,}" for name in counted]
         gas, fees = (row["gas_sum"] or 0) / 1e6, (row["fees_gwei_sum"] or 0) / 1e9
         amounts = [f"{gas:,.1f}", f"{fees:,.4f}", f"{row['blocks_mean'] or 0:,.0f}"]
         rows.append(
@@ -100,6 +101,7 @@ def _list_notices(results: Results) -> list[str]:
     for column, words in {
         "violations": "invariants were violated",
         "disagreements": "modelled disputes came out differently when they were played",
+        "missed_clocks": "accounts missed their clocks, as their calls could not pay for a block",
     }.items():
         count = pc.sum(results.runs[column]).as_py()
         if count:

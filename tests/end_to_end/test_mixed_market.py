@@ -83,3 +83,18 @@ def test_a_case_of_the_table_is_that_of_the_contract(lineup: Lineup, arithmetic:
     assert [move.call for move in modelled.moves] == [move.call for move in played.moves]
     told, used = (sum(case.sum_stages()) for case in (modelled, played))
     assert told == pytest.approx(used, rel=TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lineup", [("lazy", "honest"), ("sybil", "honest"), ("censor", "watcher")])
+def test_a_case_whose_calls_wait_is_that_of_the_contract(lineup: Lineup) -> None:
+    """With the same blocks closed, model and contract take the bonds of the same accounts."""
+    runner = RUNNERS["ordered"]
+    fates = set()
+    for first in (1, 25, 53, 54):
+        closed = ((first, first + 60),)
+        modelled, played = (play(lineup, 3, closed=closed) for play in (runner.model, runner.play))
+        assert modelled.fates == played.fates
+        assert [move.call for move in modelled.moves] == [move.call for move in played.moves]
+        fates.add(modelled.fates)
+    assert len(fates) > 1

@@ -87,7 +87,11 @@ CONFIGS = st.fixed_dictionaries(
         ),
         "chain": st.fixed_dictionaries(
             {
-                "fee_cap": st.sampled_from([1.0, 4.0]),
+                "fee_cap": st.sampled_from([1.0, 4.0, 100.0]),
+                "gas_reserve": st.sampled_from([1.0, 4.0]),
+                "spike_factor": st.sampled_from([1.0, 30.0]),
+                "spike_every": st.just(400),
+                "spike_blocks": st.just(60),
                 "volatility": st.sampled_from([0.0, 0.2, 2.0]),
             }
         ),
