@@ -90,12 +90,12 @@ class Population:
 
     def tell(self, deal: Deal, block: int) -> None:
         """Tell everybody who had a part in a deal what became of it."""
-        watcher, patience = deal.watcher, self._config.entry.patience
-        is_said = watcher is not None and watcher.conduct in (WATCHER, FREE_RIDE)
-        for part in deal.everybody:
+        patience, providers = self._config.entry.patience, len(deal.parts)
+        is_said = deal.is_audited
+        for place, part in enumerate(deal.everybody):
             agent, seat = part.agent, part.seat
             is_slashed = seat is not None and seat.lost > 0
-            is_provider = part is not watcher
+            is_provider = place < providers
             agent.jobs += 1
             agent.slashed += is_slashed
             agent.cheated += is_provider and part.conduct != HONEST
@@ -121,9 +121,10 @@ class Population:
         """Return what an agent hears of a deal that is settled."""
         is_checker = part.conduct == WATCHER
         is_wrong = deal.case.is_disputed or (deal.is_forced and part.conduct != FREE_RIDE)
+        is_wrong = is_wrong or (is_checker and deal.case.outcome == "wrong")
         found_gwei = 0
         if is_checker:
-            fee_gwei = 0 if deal.is_forced else deal.extra_gwei + deal.fund_gwei
+            fee_gwei = 0 if deal.is_forced else part.fee_gwei
             found_gwei = part.profit_gwei + part.worked_gwei - fee_gwei
         return News(
             deal.job.number,
