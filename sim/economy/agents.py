@@ -56,6 +56,7 @@ class Agent:
     fees_gwei: int = 0
     earned_gwei: int = 0
     locked_gwei_blocks: int = 0
+    capital_cost_gwei: int = 0
     left: int | None = None
     is_bankrupt: bool = False
     place: int = -1

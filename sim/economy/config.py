@@ -25,6 +25,9 @@ Amount = Annotated[float, Meta(ge=0, le=1e6)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=10**5)]
 Positive = Annotated[float, Meta(gt=0, le=1e6)]
+BLOCKS_A_YEAR = 2_628_000
+"""Blocks of 12 seconds in a year of 365 days."""
+
 MOST_BLOCKS = 10**8
 """How long a run may be: four decades."""
 Mechanism = dict[str, str | int | float | bool]
@@ -157,6 +160,16 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
     patience: Count = 0
 
 
+class Capital(Struct, frozen=True, forbid_unknown_fields=True):
+    """The price of capital: what it costs to have money locked in open jobs.
+
+    Attributes:
+        rate: what providers and watchers pay for it: a share of it for a year of 2,628,000 blocks.
+    """
+
+    rate: Annotated[float, Meta(ge=0, le=1000)] = 0.0
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The configuration of a run.
 
@@ -176,6 +189,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
         chain: what gas costs, and silence.
         clients: who have the jobs.
         entry: how providers come and go.
+        capital: what locked money costs its owner.
         pricing: who of those who are asked gets a job, and what it is paid.
         matching: who is asked.
         bond: how much a provider locks for each account.
@@ -197,6 +211,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     chain: Chain = field(default_factory=Chain)
     clients: Clients = field(default_factory=Clients)
     entry: Entry = field(default_factory=Entry)
+    capital: Capital = field(default_factory=Capital)
     pricing: Mechanism = field(default_factory=lambda: {"name": "posted"})
     matching: Mechanism = field(default_factory=lambda: {"name": "random"})
     bond: Mechanism = field(default_factory=lambda: {"name": "constant"})

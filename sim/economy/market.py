@@ -110,7 +110,8 @@ class Market:
         self._used_gas = 0
         self._gain_share = config.clients.gain_share
         audit = self._rules.audit
-        self._bait_gwei = round(audit.choose_forced_rate() * audit.choose_jackpot())
+        jackpot_gwei = audit.choose_jackpot() >> config.watchers_asked - 1
+        self._bait_gwei = round(audit.choose_forced_rate() * jackpot_gwei)
         self._inspection = Inspection(audit, self._people, self._ledger, config.watchers_asked)
 
     def play(self, progress: Callable[[int], None] | None = None) -> Counts:
@@ -326,6 +327,8 @@ class Market:
         )
         if deal.case.outcome == "wrong" and deal.job.gain_gwei:
             people.pay_gain(deal)
+        if config.capital.rate:
+            self._clerk.counts.capital_gwei += people.charge_capital(deal, self._prices.block)
         played = None
         if deal.case.is_disputed:
             played = self.outcomes.verify(deal.lineup, deal.number, deal.case)

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Protocol
 
 from moot.sim.economy.agents import Agent, make_agent
-from moot.sim.economy.config import GWEI, Config, Group
+from moot.sim.economy.config import BLOCKS_A_YEAR, GWEI, Config, Group
 from moot.sim.economy.deals import Deal, Part
 from moot.sim.economy.facts import News, Own
 from moot.sim.economy.guard import Guard
@@ -87,6 +87,23 @@ class Population:
             self._ledger.bring(gain_gwei)
             self._ledger.free[part.agent.number] += gain_gwei
             part.profit_gwei += gain_gwei
+
+    def charge_capital(self, deal: Deal, block: int) -> int:
+        """Let everybody pay for the money that a deal has locked; return what that was together.
+
+        It goes outside. Nobody pays more than it has: what is lost with a bond is not owed, too.
+        """
+        rate = self._config.capital.rate * (block - deal.job.block) / BLOCKS_A_YEAR
+        free, total_gwei = self._ledger.free, 0
+        for part in deal.everybody:
+            number = part.agent.number
+            cost_gwei = min(round(part.locked_gwei * rate), free[number])
+            free[number] -= cost_gwei
+            part.profit_gwei -= cost_gwei
+            part.agent.capital_cost_gwei += cost_gwei
+            total_gwei += cost_gwei
+        self._ledger.outside += total_gwei
+        return total_gwei
 
     def tell(self, deal: Deal, block: int) -> None:
         """Tell everybody who had a part in a deal what became of it."""

@@ -49,6 +49,7 @@ class Counts:
     gas: int = 0
     fees_gwei: int = 0
     burned_gwei: int = 0
+    capital_gwei: int = 0
     client_gwei: int = 0
     honest_gwei: int = 0
     cheat_gwei: int = 0
@@ -282,6 +283,7 @@ class Clerk:
                     agent.worked_gwei,
                     agent.fees_gwei,
                     float(agent.locked_gwei_blocks),
+                    agent.capital_cost_gwei,
                     agent.reputation,
                 ),
             )

@@ -132,10 +132,11 @@ AGENTS = _columns(
     slashed=_INT,  # jobs in which it lost a bond
     forfeits=_INT,  # decisions that its strategy forfeited: raised, took too long, overspent
     capital_gwei=_INT,  # at entry
-    profit_gwei=_INT,  # change of its wealth, work and fees paid
+    profit_gwei=_INT,  # change of its wealth; work, fees and capital paid
     work_gwei=_INT,  # what it paid for computing
     fees_gwei=_INT,  # what it paid for gas
     locked_gwei_blocks=_FLOAT,  # capital that was locked x blocks
+    capital_cost_gwei=_INT,  # what it paid for that
     reputation=_FLOAT,  # at the end
 )
 """One row for each agent."""
@@ -148,7 +149,7 @@ LEDGER = _columns(
     burned_gwei=_INT,
     fees_gwei=_INT,  # paid for gas
     work_gwei=_INT,  # paid for computing
-    outside_gwei=_INT,  # what agents brought (negative) and took away, and censors paid
+    outside_gwei=_INT,  # what agents brought (negative) and took away, and paid for censors and capital
     open_jobs=_INT,
     providers=_INT,  # that are there
 )
@@ -201,6 +202,7 @@ RUNS = _columns(
     gas=_INT,
     fees_gwei=_INT,
     burned_gwei=_INT,
+    capital_gwei=_INT,  # what locked capital has cost its owners
     client_gwei=_INT,  # of all clients
     honest_gwei=_INT,  # profit of the providers whose strategy is honest
     cheat_gwei=_INT,  # of all others
