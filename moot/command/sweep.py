@@ -182,7 +182,16 @@ def show(results: "Results") -> None:
     table = Table(title="means over the repetitions that are done")
     for key in plan.keys or ("setting",):
         table.add_column(key)
-    for heading in ("runs", "audited", "asked", "wrong", "caught", "honest ETH", "cheats ETH", "clients ETH"):
+    for heading in (
+        "runs",
+        "audited",
+        "asked",
+        "wrong",
+        "caught",
+        "honest ETH",
+        "cheats ETH",
+        "clients ETH",
+    ):
         table.add_column(heading, justify="right")
     for index, (setting, _) in enumerate(plan.settings):
         rows = runs[index * plan.reps : (index + 1) * plan.reps]

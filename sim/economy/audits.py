@@ -33,6 +33,10 @@ class Audits:
     busy: int = 0
     late: int = 0
 
+    def tell(self) -> tuple[int, int, float, float]:
+        """Return the four counts of a run: `late`, `busy`, and both rates."""
+        return self.late, self.busy, self.rate_asked, self.rate_achieved
+
     @property
     def rate_asked(self) -> float:
         """The mean of the rates that the rule has asked for."""

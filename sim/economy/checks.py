@@ -15,6 +15,7 @@ SOON_BLOCKS = STAKES.reveal_blocks
 MOST_BLOCKS = STAKES.reveal_blocks + STAKES.window_blocks - 1
 """What it may take to be ready for the last one: a claim can be challenged no longer."""
 
+
 def is_late(blocks: int) -> bool:
     """Return whether a check that takes so many blocks can join no dispute."""
     return blocks > MOST_BLOCKS

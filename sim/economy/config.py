@@ -123,8 +123,8 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
         capital_eth: what each brings.
         work_eth: what it costs each to run a job as agreed, or to check one.
         blocks: how long that takes.
-        slots: how many jobs each runs at once; a job that is not run, or in part, holds its slot for
-            that part of `blocks`.
+        slots: how many jobs each runs at once; one that is run in part, or not at all, holds its
+            slot for that part of `blocks`.
         parameters: of the strategy.
     """
 

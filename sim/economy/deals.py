@@ -135,6 +135,13 @@ class Deal:
         ledger.bonds += bonds_gwei
         return None
 
+    def begin_work(self) -> None:
+        """Hold a slot of each provider; what it does not compute leaves it free for another job."""
+        block = self.job.block
+        for part in self.parts:
+            work = 1.0 if part.seat is None else part.seat.work
+            part.agent.hold(block, block + round(part.agent.blocks * work))
+
     def _reckon(self, chain: Chain, cap_wei: int) -> None:
         """Find out who has to lock how much, and what everybody's work costs."""
         case, job = self.case, self.job

@@ -192,10 +192,7 @@ class Market:
             if poor is not client:
                 poor.forfeit(_OVERSPENDS)
             return
-        for part in parts:
-            # What a conduct does not compute leaves the slot free for another job.
-            work = 1.0 if part.seat is None else part.seat.work
-            part.agent.hold(job.block, job.block + round(part.agent.blocks * work))
+        deal.begin_work()
         inspection.begin(deal, ready)
         inspection.count_audit(deal, rate, is_busy=is_busy)
         heappush(self._heap, (ready + deal.case.blocks + deal.delay_blocks, number, deal))

@@ -249,10 +249,8 @@ class Clerk:
     def finish(self, everybody: Sequence[Agent], audits: Audits) -> Counts:
         """Write down the agents; return the counts of the run."""
         counts = self.counts
-        counts.late, counts.busy = audits.late, audits.busy
-        counts.audit_rate_asked, counts.audit_rate_achieved = (
-            audits.rate_asked,
-            audits.rate_achieved,
+        counts.late, counts.busy, counts.audit_rate_asked, counts.audit_rate_achieved = (
+            audits.tell()
         )
         counts.blocks = self.prices.block
         for agent in everybody:

@@ -149,7 +149,7 @@ LEDGER = _columns(
     burned_gwei=_INT,
     fees_gwei=_INT,  # paid for gas
     work_gwei=_INT,  # paid for computing
-    outside_gwei=_INT,  # what agents brought (negative) and took away, and paid for censors and capital
+    outside_gwei=_INT,  # less what agents brought; what they took away, censors and capital
     open_jobs=_INT,
     providers=_INT,  # that are there
 )

@@ -20,7 +20,7 @@ def list_agents(kept: Any, role: str) -> list[Any]:
 
 
 def test_locked_capital_is_paid_for() -> None:
-    """Everybody pays its locked gwei x blocks at the rate, its profit is less by it, to the gwei."""
+    """Each pays for its locked gwei x blocks, and its profit is less by that, to the gwei."""
     free, _ = play(make_config(providers=HONEST), FixedOutcomes())
     paid, counts = play(make_config(providers=HONEST, capital={"rate": RATE}), FixedOutcomes())
     for before, after in zip(free.read("agents"), paid.read("agents"), strict=True):
@@ -63,7 +63,7 @@ def test_a_rate_that_is_none_is_refused(rate: object) -> None:
 
 
 def measure_cost(bond: float, rate: float) -> float:
-    """Return what audits and capital cost for each job, at the least rate that deters lies, in ETH."""
+    """Return what audits and capital cost a job, in ETH, at the least rate that deters lies."""
     config = make_config(
         jobs=3000,
         providers=HONEST,

@@ -1,4 +1,4 @@
-"""Time in a market: checks take some and may be too late, and slots are held for as long as work is."""
+"""Time in a market: checks take some and may be late, and slots are held as long as work takes."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def list_rows(counts: Any) -> list[dict[str, Any]]:
 
 
 def test_too_few_watchers_are_told_of() -> None:
-    """Three jobs a block and two watchers: a fifth of them are audited, and it is said, with why."""
+    """Of three jobs a block two watchers audit a fifth, and it is said, with the reason."""
     config = make_config(
         jobs=3000,
         clients={"jobs_per_block": 3.0},

@@ -27,7 +27,7 @@ def list_watchers(rows: list[Row]) -> list[Row]:
 
 @pytest.mark.parametrize("asked", [1, 2, 3])
 def test_a_jackpot_is_divided_as_truebit_does(asked: int) -> None:
-    """Each of k who find a forced error is paid J / 2^(k - 1), and clients pay no more than that."""
+    """Each of k who find a forced error is paid J / 2^(k - 1), and nobody is paid more."""
     config = make_config(
         providers=HONEST,
         watchers=[make_group("watcher", count=4)],
@@ -95,7 +95,7 @@ class Sometimes(Strategy):
 
 @pytest.mark.parametrize("others", [0, 3])
 def test_dilution_has_its_closed_form(others: int) -> None:
-    """What a check brings, if each of n others checks half of all jobs, is r J (1 - x / 2)^n - C."""
+    """A check brings r J (1 - x / 2)^n - C if each of n others makes half of all checks."""
     game = Dilemma(others + 1, WORK, FORCED, JACKPOT, 0.0)
     watchers = [make_group("watcher"), make_group("sometimes", count=others)]
     with holding({"sometimes": Sometimes()}):
