@@ -173,7 +173,8 @@ class Market:
         if parts is None:
             self._clerk.refuse(job, client)
             return
-        inspection, watchers, is_busy = self._inspection, [], False
+        inspection, is_busy = self._inspection, False
+        watchers: list[Part] = []
         ready = job.block + parts[0].agent.blocks
         if len(parts) > 1:
             ready = job.block + max([part.agent.blocks for part in parts])

@@ -66,7 +66,7 @@ def divide_jackpot(jackpot: float, finders: int) -> float:
     """
     if finders < 1:
         raise UsageError(f"{finders} finders share no jackpot; take 1 or more")
-    return jackpot / 2 ** (finders - 1)
+    return float(jackpot / 2 ** (finders - 1))
 
 
 EXAMPLE = Dilemma(verifiers=10, check_cost=1, error_rate=0.001, jackpot=10_000, prize=100)
