@@ -106,9 +106,9 @@ class Inspection:
         audits = self.audits
         audits.jobs += 1
         audits.asked += rate
-        if deal.is_audited:
+        if not deal.watchers:
+            audits.busy += is_busy
+        elif deal.is_audited:
             audits.made += 1
-        elif is_busy:
-            audits.busy += 1
         elif any(part.is_late for part in deal.watchers):
             audits.late += 1

@@ -194,7 +194,8 @@ class Market:
                 poor.forfeit(_OVERSPENDS)
             return
         deal.begin_work()
-        inspection.begin(deal, ready)
+        if watchers:
+            inspection.begin(deal, ready)
         inspection.count_audit(deal, rate, is_busy=is_busy)
         heappush(self._heap, (ready + deal.case.blocks + deal.delay_blocks, number, deal))
 

@@ -181,7 +181,8 @@ class Clerk:
                 client_gwei,
             ),
         )
-        self._note_late_checks(deal)
+        if watchers:
+            self._note_late_checks(deal)
         if case.is_disputed:
             self._write_game(deal, played)
         if case.receipts is not None:
