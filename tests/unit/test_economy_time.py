@@ -4,11 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from moot.command.market import market
 from moot.sim.economy.audits import is_short, list_shortfalls
 from moot.sim.economy.casting import STAKES
 from moot.sim.economy.checks import MOST_BLOCKS, SHOWN_BLOCKS, SOON_BLOCKS
 from moot.sim.economy.config import GWEI
+from moot.sim.report.results import Results
+from moot.sim.report.summary import summarise
 from moot.sim.theory.capacity import calculate_audit_rate, calculate_loss, calculate_threshold
 from moot.sim.theory.fraud import FraudGame
 from tests.case_helpers import run_case
@@ -190,3 +194,22 @@ def test_a_folder_has_both_rates(tmp_path: Path) -> None:
     assert len(results.warnings) == 1
     assert results.to_dict()["warnings"] == list(results.warnings)
     assert moot.simulate("baseline", jobs=600).warnings == ()
+    summary = summarise(Results(tmp_path / "few"))
+    shown = dict(zip(summary.heads, summary.rows[0], strict=True))
+    assert shown["audits asked for (mean)"] == "50.0%"
+    assert shown["audits made (mean)"] == f"{row['audit_rate_achieved']:.1%}"
+    assert f"Audits: {results.warnings[0]}." in summary.notices
+
+
+@pytest.mark.parametrize("rest", [(), ("--json",)])
+def test_the_command_warns_in_one_line(rest: tuple[str, ...]) -> None:
+    """`moot market` says on stderr that audits fall short, once, and nothing where they do not."""
+    few = ("--set", "clients.jobs_per_block=3.0", "--set", "audit.rate=0.5")
+    told = CliRunner().invoke(market, ["baseline", "--jobs", "600", *few, *rest])
+    assert told.exit_code == 0
+    (line,) = told.stderr.strip().splitlines()
+    assert line.startswith("moot: warning: the rule asks for audits of 50.0% of the jobs, and ")
+    assert "asked for: 50.0%" in told.stdout or '"warnings": [\n' in told.stdout
+    quiet = CliRunner().invoke(market, ["baseline", "--jobs", "600", *rest])
+    assert quiet.exit_code == 0
+    assert not quiet.stderr
