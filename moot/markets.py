@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from moot.asking import Asked, ask, vary
 from moot.display import Displayable, make_frame
 from moot.offchain.errors import MootError, UsageError
+from moot.sim.economy.audits import list_shortfalls
 from moot.sim.economy.config import Config
 from moot.sim.economy.plugins import holding
 from moot.sim.economy.schema import TABLES
@@ -75,6 +76,11 @@ class Results(Displayable):
     _place: _Place = field(repr=False)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about what did not happen as it was asked for: the rate of audits, so far."""
+        return tuple(list_shortfalls(self._read("runs")))
+
+    @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables; docs/reference/market.md has their columns and units."""
         return ("runs", *TABLES)
@@ -99,8 +105,9 @@ class Results(Displayable):
         return to_polars(self.to_arrow(table))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts, and the row of each run."""
-        return {"counts": dict(self.counts), "runs": self.to_arrow("runs").to_pylist()}
+        """Return the counts, the row of each run, and the warnings."""
+        runs = self.to_arrow("runs").to_pylist()
+        return {"counts": dict(self.counts), "runs": runs, "warnings": list(self.warnings)}
 
     def sum_strategies(self) -> list[Row]:
         """Return what became of the agents of each role and strategy of one market together."""

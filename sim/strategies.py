@@ -92,6 +92,11 @@ TRICKS: Mapping[str, Conduct] = {
         copies=2,
         trick="moot.sim.tricks.revenant:Revenant",
     ),
+    "quitter": Conduct(
+        "lies, and gives up as soon as somebody disputes it",
+        (_LIE,),
+        trick="moot.sim.tricks.quitter:Quitter",
+    ),
     "sybil": Conduct("tells three lies from three accounts", (_LIE, _LIE, _LIE)),
     "crowd": Conduct("tells one lie from two accounts", (_LIE,), copies=2),
     "split": Conduct("joins an honest claim with three accounts", (HONEST, HONEST, HONEST)),

@@ -120,6 +120,71 @@ class DrawnOutcomes:
         return None
 
 
+@dataclass(frozen=True)
+class FixedOutcomes:
+    """Outcomes in which truth wins where it is told, and all calls and times are the same.
+
+    Attributes:
+        work: of conducts, the share of the steps that they compute; 1 of the honest, 0 of others.
+        gas: what each seat uses.
+        blocks: how long each case takes.
+    """
+
+    work: Mapping[str, float] = field(default_factory=dict)
+    gas: int = 150_000
+    blocks: int = 65
+
+    def judge(self, lineup: Lineup, number: int, money: Money | None = None) -> Case:
+        """Let those who are right win, and the first of them have a prize for each lie."""
+        del number, money
+        honest = [name in (HONEST, WATCHER) for name in lineup]
+        first = honest.index(True) if any(honest) else -1
+        lies = honest.count(False) if any(honest) else 0
+        shares = [
+            int(name == HONEST or not any(honest)) * int(is_told or not any(honest))
+            for name, is_told in zip(lineup, honest, strict=True)
+        ]
+        seats = tuple(
+            Seat(
+                conduct=name,
+                accounts=1,
+                lost=int(any(honest) and not is_told),
+                prizes=lies if place == first else 0,
+                shares=shares[place],
+                is_client=False,
+                is_right=is_told,
+                work=self.work.get(name, float(is_told)),
+                gas=self.gas,
+                held_blocks=0,
+            )
+            for place, (name, is_told) in enumerate(zip(lineup, honest, strict=True))
+        )
+        return Case(
+            seats=seats,
+            outcome="right" if any(honest) else "wrong",
+            sharers=sum(shares),
+            defeated=lies,
+            forfeits=0,
+            hidden=0,
+            is_disputed=lies > 0,
+            blocks=self.blocks,
+            client_gas=0,
+            moves=(),
+        )
+
+    def congest(
+        self, lineup: Lineup, number: int, closed: Closed, money: Money | None = None
+    ) -> Case:
+        """Return the same case: its blocks are what they are."""
+        del closed
+        return self.judge(lineup, number, money)
+
+    def verify(self, lineup: Lineup, number: int, case: Case, closed: Closed) -> Case | None:
+        """Play nothing."""
+        del lineup, number, case, closed
+        return None
+
+
 def _is_client(name: str) -> bool:
     return STRATEGIES[name].is_client
 

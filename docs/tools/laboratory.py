@@ -72,6 +72,9 @@ CROWD: Mapping[str, float] = {
 }
 """A thousand providers: checks are of all of them, after every block."""
 
+RATES = ("asked", "achieved")
+"""The rates of audits that are shown: columns of `runs`."""
+
 RULES: Sequence[tuple[str, Mapping[str, str | float]]] = (
     ("volunteers", {}),
     ("constant", {}),
@@ -192,7 +195,7 @@ def tabulate_dilemma() -> Iterator[Table]:
     table = make_table(
         f"The verifier's dilemma; v* = {solved.audit_rate:.4f}, q* = {solved.cheating_rate:.4f}",
         "dilemma",
-        *("rule of audits", "asked", "checked", "lies", "found", "clients, ETH a job"),
+        *("rule of audits", "asked", "audited", "checked", "lies", "found", "clients, ETH a job"),
         *("watchers", "burned, mETH a job"),
     )
     for name, changed in RULES:
@@ -209,7 +212,7 @@ def tabulate_dilemma() -> Iterator[Table]:
         ]
         table.add_row(
             ", ".join([name, *words]),
-            f"{share(rows, 'audited').value:.3f}",
+            *(f"{fmean(row[f'audit_rate_{it}'] for row in rows):.3f}" for it in RATES),
             *(show(share(rows, count)) for count in ("checked", "cheated")),
             show(share(rows, "caught", "cheated"), 2),
             *money,

@@ -63,7 +63,7 @@ def show(value: object) -> str:
 
 def list_keys(kind: type, place: str) -> Iterator[tuple[str, str, str, str]]:
     """Yield the key, the default, the bounds and the meaning of each field of a struct."""
-    told = read_attributes(kind)
+    told = {key: it for each in reversed(kind.__mro__) for key, it in read_attributes(each).items()}
     info = msgspec.inspect.type_info(kind)
     for field in info.fields:
         inner, name = field.type, f"{place}{field.name}"
@@ -73,8 +73,8 @@ def list_keys(kind: type, place: str) -> Iterator[tuple[str, str, str, str]]:
         elif isinstance(inner, msgspec.inspect.VarTupleType):
             groups = "; ".join(f"{group.count} {group.strategy}" for group in field.default)
             yield f"[[{name}]]", groups, "", told[field.name]
-            if name == "providers":
-                yield from list_keys(inner.item_type.cls, "….")
+            own = read_attributes(inner.item_type.cls)
+            yield from (row for row in list_keys(inner.item_type.cls, "….") if row[0][2:] in own)
         elif field.name in RULES:
             default = field.default_factory()["name"]
             yield f"[{name}]", show(default), " ".join(MECHANISMS[name]), told[field.name]

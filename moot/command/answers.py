@@ -15,6 +15,7 @@ from moot.command import options
 from moot.command.groups import Group
 from moot.command.sweep import choose_engine, sweeping
 from moot.offchain.errors import UsageError
+from moot.sim.economy.audits import list_shortfalls
 
 if TYPE_CHECKING:
     from moot.sim.analysis.best_response import Response
@@ -241,7 +242,9 @@ def _open_laboratory(
         tempfile.TemporaryDirectory(prefix="moot-") as folder,
     ):
         prepare(market, progress)
-        yield Laboratory(player, simulate, Path(folder), progress)
+        laboratory = Laboratory(player, simulate, Path(folder), progress)
+        yield laboratory
+    options.warn(list_shortfalls(laboratory.played))
 
 
 def _show_break_even(found: "BreakEven", strategy: str, reps: int) -> None:

@@ -116,13 +116,16 @@ def market(
     if as_json:
         counts = {name: it for name, it in results.counts.items() if name not in _OF_SWEEPS}
         measured = {"seconds": round(results.seconds, 3), "peak_mib": round(results.peak_mib, 1)}
-        told = results.describe() | counts | captured | measured
+        warned = {"warnings": results.warnings}
+        told = results.describe() | counts | captured | measured | warned
         click.echo(json.dumps(told, indent=2))
+        options.warn(results.warnings)
         return
     console = options.make_console()
     if chosen.fidelity == PLAYED:
         console.print(describe_capture(is_compared=captured["compared_with_torch"]))
     show_market(results, console)
+    options.warn(results.warnings)
 
 
 def _announce(program: "Program") -> None:

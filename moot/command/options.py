@@ -4,7 +4,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -87,6 +87,12 @@ workers = click.option(
 def announce(computer: str) -> None:
     """Say on stderr what computes, before it does."""
     click.echo(f"{COMPUTING}{computer}", err=True)
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Say on stderr what did not happen as it was asked for, a line each."""
+    for sentence in sentences:
+        click.echo(f"moot: warning: {sentence}", err=True)
 
 
 def program(default: str, size: str) -> Callable[[Command], Command]:

@@ -125,9 +125,11 @@ def sweep(
         )
     if as_json:
         measured = {"seconds": round(results.seconds, 3), "peak_mib": round(results.peak_mib, 1)}
-        click.echo(json.dumps(order_summary({**results.counts, **measured}), indent=2))
+        summary = order_summary({**results.counts, **measured})
+        click.echo(json.dumps(summary | {"warnings": results.warnings}, indent=2))
     else:
         show(results)
+    options.warn(results.warnings)
     return SOME_FAILED if results.counts["failed"] else 0
 
 
@@ -180,7 +182,16 @@ def show(results: "Results") -> None:
     table = Table(title="means over the repetitions that are done")
     for key in plan.keys or ("setting",):
         table.add_column(key)
-    for heading in ("runs", "wrong", "caught", "honest ETH", "cheats ETH", "clients ETH"):
+    for heading in (
+        "runs",
+        "audited",
+        "asked",
+        "wrong",
+        "caught",
+        "honest ETH",
+        "cheats ETH",
+        "clients ETH",
+    ):
         table.add_column(heading, justify="right")
     for index, (setting, _) in enumerate(plan.settings):
         rows = runs[index * plan.reps : (index + 1) * plan.reps]
@@ -196,14 +207,16 @@ def show(results: "Results") -> None:
 
 
 def _describe(done: Sequence[dict[str, Any]]) -> list[str]:
-    """Return cells: shares of wrong answers and caught cheats, and profits per run."""
+    """Return cells: rates of audits, shares of wrong answers and caught cheats, profits a run."""
     if not done:
-        return ["-"] * 5
+        return ["-"] * 7
     jobs, cheated = (sum(row[name] for row in done) for name in ("jobs", "cheated"))
     wrong, caught = (sum(row[name] for row in done) for name in ("wrong", "caught"))
     profits = [
         fmean(row[name] for row in done) / _GWEI
         for name in ("honest_gwei", "cheat_gwei", "client_gwei")
     ]
-    shares = [f"{wrong / jobs:.1%}", f"{caught / cheated:.1%}" if cheated else "-"]
+    audits = [fmean(row[f"audit_rate_{name}"] for row in done) for name in ("achieved", "asked")]
+    shares = [f"{rate:.1%}" for rate in audits]
+    shares += [f"{wrong / jobs:.1%}", f"{caught / cheated:.1%}" if cheated else "-"]
     return [*shares, *(f"{profit:+,.3f}" for profit in profits)]

@@ -1,8 +1,8 @@
 """Trials: runs that are played to answer a question, and what of them the answers need."""
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Trial:
         burned_eth: what was burned.
         locked_eth_blocks: capital that was locked x blocks, of all agents.
         blocks: of each job that was served: from the first claim to the payout.
+        run: its row of `runs`, as far as the run itself knows it.
     """
 
     profits_eth: np.ndarray[Any, np.dtype[np.float64]]
@@ -49,6 +50,7 @@ class Trial:
     burned_eth: float
     locked_eth_blocks: float
     blocks: np.ndarray[Any, np.dtype[np.float64]]
+    run: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,14 @@ class Laboratory:
         play: plays one run.
         folder: an existing folder for what the runs leave until it has been read.
         progress: is told how many trials are done.
+        played: the rows of `runs` of all trials.
     """
 
     player: Player
     play: Play
     folder: Path
     progress: Progress
+    played: list[Mapping[str, Any]] = field(default_factory=list)
 
     def try_all(self, configs: Sequence[Config]) -> list[Trial]:
         """Play a run of each configuration; return what they came to, in the same order.
@@ -80,6 +84,7 @@ class Laboratory:
             part = self.folder / str(ended.number)
             trials[ended.number] = read_trial(part)
             shutil.rmtree(part)
+            self.played.append(trials[ended.number].run)
             self.progress("runs", len(trials), len(runs))
         return [trials[run.number] for run in runs]
 
@@ -103,6 +108,7 @@ def read_trial(part: Path) -> Trial:
         burned_eth=told["burned_gwei"] / GWEI,
         locked_eth_blocks=float(_to_floats(agents["locked_gwei_blocks"]).sum()) / GWEI,
         blocks=_to_floats(served["blocks"]),
+        run=told,
     )
 
 

@@ -162,6 +162,8 @@ MEASURES: dict[str, tuple[str, Callable[[Pair], float]]] = {
     "honest_locked_eth_blocks": ("… of the twin", lambda p: _lock(p.twin)),
     "burned_share": ("share of bonds burned", lambda p: _burn(p.attack)),
     "honest_burned_share": ("… of the twin", lambda p: _burn(p.twin)),
+    "audit_rate_asked": ("rate of audits asked for", lambda p: p.attack.run["audit_rate_asked"]),
+    "audit_rate_achieved": ("… achieved", lambda p: p.attack.run["audit_rate_achieved"]),
 }
 """What an attack is measured by beside its twin: a name for people, and how it is computed."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heappush, heapreplace
 
 from moot.sim.economy.config import GWEI, Group
 from moot.sim.economy.guard import Guard
@@ -24,6 +25,7 @@ class Agent:
         entered: the block in which it came.
         reputation: from 0 to 1.
         rated: the block in which that was updated.
+        ends: the blocks in which its slots are free again, as a heap; of slots never used, none.
         is_guarded: whether its strategy is a user's, which may raise, or never answer.
         complain: is told why an answer is a forfeit.
         bids: whether it has to be asked for its bid, which is its costs if not.
@@ -45,7 +47,7 @@ class Agent:
     complain: Callable[[str], None] = lambda _: None
     is_guarded: bool = False
     rated: int = 0
-    busy: int = 0
+    ends: list[int] = field(default_factory=list)
     jobs: int = 0
     cheated: int = 0
     slashed: int = 0
@@ -54,6 +56,7 @@ class Agent:
     fees_gwei: int = 0
     earned_gwei: int = 0
     locked_gwei_blocks: int = 0
+    capital_cost_gwei: int = 0
     left: int | None = None
     is_bankrupt: bool = False
     place: int = -1
@@ -65,6 +68,19 @@ class Agent:
             self.strategy = Guard(self.strategy, self.forfeit)
         kind = type(self.strategy)
         self.bids, self.hears = kind.bid is not Strategy.bid, kind.hear is not Strategy.hear
+
+    def has_slot(self, block: int) -> bool:
+        """Return whether it has a slot that is free in a block, and from then on."""
+        return len(self.ends) < self.slots or self.ends[0] <= block
+
+    def hold(self, first: int, end: int) -> None:
+        """Hold a slot from a block to another, which it has; nothing if there is none between."""
+        if end <= first:
+            return
+        if self.ends and self.ends[0] <= first:
+            heapreplace(self.ends, end)
+        else:
+            heappush(self.ends, end)
 
     def forfeit(self, why: str) -> None:
         """Count an answer that is none, or that it can't pay for, and say why."""

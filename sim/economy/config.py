@@ -25,6 +25,9 @@ Amount = Annotated[float, Meta(ge=0, le=1e6)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=10**5)]
 Positive = Annotated[float, Meta(gt=0, le=1e6)]
+BLOCKS_A_YEAR = 2_628_000
+"""Blocks of 12 seconds in a year of 365 days."""
+
 MOST_BLOCKS = 10**8
 """How long a run may be: four decades."""
 Mechanism = dict[str, str | int | float | bool]
@@ -124,7 +127,8 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
         capital_eth: what each brings.
         work_eth: what it costs each to run a job as agreed, or to check one.
         blocks: how long that takes.
-        slots: how many jobs each runs at once.
+        slots: how many jobs each runs at once; one that is run in part, or not at all, holds its
+            slot for that part of `blocks`.
         parameters: of the strategy.
     """
 
@@ -135,6 +139,17 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
     blocks: Annotated[int, Meta(ge=1, le=10**6)] = 50
     slots: Annotated[int, Meta(ge=1, le=10**6)] = 8
     parameters: dict[str, str | int | float | bool] = {}
+
+
+class Watchers(Group, frozen=True, forbid_unknown_fields=True):
+    """A number of watchers with one strategy.
+
+    Attributes:
+        blocks: how long a check takes, from the block in which claims are shown: up to 24 delay
+            nothing, and with more than 39 it is too late to challenge a claim.
+    """
+
+    blocks: Annotated[int, Meta(ge=1, le=10**6)] = 24
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -149,6 +164,16 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
     patience: Count = 0
 
 
+class Capital(Struct, frozen=True, forbid_unknown_fields=True):
+    """The price of capital: what it costs to have money locked in open jobs.
+
+    Attributes:
+        rate: what providers and watchers pay for it: a share of it for a year of 2,628,000 blocks.
+    """
+
+    rate: Annotated[float, Meta(ge=0, le=1000)] = 0.0
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The configuration of a run.
 
@@ -161,11 +186,14 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
         sample: which share of the disputes a mixed run plays.
         cases: how many cases the table has of every lineup.
         seats: how many providers run each job.
+        watchers_asked: how many watchers are asked about each job that is to be audited; what they
+            are paid is divided among them.
         moves_of_games: of how many games each move is written down.
         program: what every job is about.
         chain: what gas costs, and silence.
         clients: who have the jobs.
         entry: how providers come and go.
+        capital: what locked money costs its owner.
         pricing: who of those who are asked gets a job, and what it is paid.
         matching: who is asked.
         bond: how much a provider locks for each account.
@@ -181,18 +209,20 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     sample: Share = 0.1
     cases: Annotated[int, Meta(ge=1, le=1000)] = 4
     seats: Annotated[int, Meta(ge=1, le=8)] = 1
+    watchers_asked: Annotated[int, Meta(ge=1, le=64)] = 1
     moves_of_games: Count = 20
     program: Program = field(default_factory=Program)
     chain: Chain = field(default_factory=Chain)
     clients: Clients = field(default_factory=Clients)
     entry: Entry = field(default_factory=Entry)
+    capital: Capital = field(default_factory=Capital)
     pricing: Mechanism = field(default_factory=lambda: {"name": "posted"})
     matching: Mechanism = field(default_factory=lambda: {"name": "random"})
     bond: Mechanism = field(default_factory=lambda: {"name": "constant"})
     audit: Mechanism = field(default_factory=lambda: {"name": "constant"})
     reputation: Mechanism = field(default_factory=lambda: {"name": "decaying"})
     providers: tuple[Group, ...] = (Group("honest", 16), Group("lazy", 4))
-    watchers: tuple[Group, ...] = (Group("watcher", 2),)
+    watchers: tuple[Watchers, ...] = (Watchers("watcher", 2),)
 
 
 def parse_config(values: Mapping[str, Any], source: str) -> Config:
@@ -347,6 +377,12 @@ def _check_sense(config: Config, source: str) -> None:
             "add providers or lower `seats`"
         )
     _check_groups(config, source)
+    there = sum(group.count for group in config.watchers)
+    if config.watchers_asked > max(1, there):
+        raise UsageError(
+            f"{source}: {config.watchers_asked} watchers are asked about each job, and there are "
+            f"{there}; add watchers or lower `watchers_asked`"
+        )
     blocks = config.jobs / config.clients.jobs_per_block
     if blocks > MOST_BLOCKS:
         raise UsageError(

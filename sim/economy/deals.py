@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 from moot.sim.economy.agents import Agent
 from moot.sim.economy.cases import Case, Lineup, Seat, burn, pay_seat
+from moot.sim.economy.checks import count_delay
 from moot.sim.economy.config import GWEI, Chain
 from moot.sim.economy.congested import Closed
 from moot.sim.economy.delays import count_missed
 from moot.sim.economy.facts import Job
 from moot.sim.economy.ledger import BrokenLedgerError, Ledger
-from moot.sim.economy.strategies.base import WATCHER
+from moot.sim.economy.strategies.base import FREE_RIDE, WATCHER
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class Part:
         profit_gwei: the change of its wealth, once the deal is settled.
         gas_gwei: what its calls have cost by then.
         missed_gwei: what it has less of bonds, prizes and reward because calls had to wait.
+        is_late: whether it is a watcher whose check comes too late for any dispute.
     """
 
     agent: Agent
@@ -44,6 +46,7 @@ class Part:
     profit_gwei: int = 0
     gas_gwei: int = 0
     missed_gwei: int = 0
+    is_late: bool = False
 
 
 @dataclass(slots=True)
@@ -54,13 +57,14 @@ class Deal:
         job: what it is about.
         client: who pays: the client, or a provider that has opened the job itself.
         parts: of the providers, in the order of the lineup.
-        watcher: of the watcher that was shown the job and does something about it.
+        watchers: of the watchers that were shown the job and do something about it, those first
+            that go before the referee.
         lineup: the conducts of all who go before the referee.
         number: which of the lineup's cases it is.
         case: what it comes to, as far as is known.
         is_forced: whether the providers were told to make an error.
-        extra_gwei: what the client pays a watcher.
-        fund_gwei: what the fund pays a watcher.
+        extra_gwei: what the client pays watchers.
+        fund_gwei: what the fund pays them.
         price_wei: the price of gas when it was made.
         client_locked_gwei: what the client has locked.
         bonds_gwei: what all have locked.
@@ -78,7 +82,7 @@ class Deal:
     job: Job
     client: Agent
     parts: list[Part]
-    watcher: Part | None
+    watchers: list[Part]
     lineup: Lineup
     number: int
     case: Case
@@ -133,6 +137,27 @@ class Deal:
             names[f"{conduct}-{seen[conduct]}"] = place
         return names
 
+    @property
+    def is_audited(self) -> bool:
+        """Whether a watcher says in time that it has checked the job, be it true or not."""
+        return any(it.conduct in (WATCHER, FREE_RIDE) and not it.is_late for it in self.watchers)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a watcher has really checked the job in time."""
+        return any(it.conduct == WATCHER and not it.is_late for it in self.watchers)
+
+    @property
+    def delay_blocks(self) -> int:
+        """By how many blocks the dispute begins later than in its case: the check takes longer."""
+        if not self.watchers or not self.case.is_disputed:
+            return 0
+        first = self.watchers[0]
+        joins = first.conduct == WATCHER and first.seat is not None
+        if not joins or any(part.seat and part.seat.is_right for part in self.parts):
+            return 0
+        return count_delay(first.agent.blocks)
+
     def lock(self, ledger: Ledger, chain: Chain) -> Agent | None:
         """Lock all that the deal needs, and pay for the work; or change nothing.
 
@@ -160,26 +185,32 @@ class Deal:
             locked[number] += part_gwei
             ledger.work += part.worked_gwei
             bonds_gwei += part_gwei
-            agent.busy += 1
         free[payer.number] -= client_gwei
         locked[payer.number] += client_gwei
-        if self.fund_gwei and self.watcher is not None:
+        if self.fund_gwei:
             ledger.fund -= self.fund_gwei
-            locked[self.watcher.agent.number] += self.fund_gwei
+            locked[self.watchers[0].agent.number] += self.fund_gwei
             bonds_gwei += self.fund_gwei
         self.bonds_gwei = bonds_gwei
         ledger.bonds += bonds_gwei
         return None
 
+    def begin_work(self) -> None:
+        """Hold a slot of each provider; what it does not compute leaves it free for another job."""
+        block = self.job.block
+        for part in self.parts:
+            work = 1.0 if part.seat is None else part.seat.work
+            part.agent.hold(block, block + round(part.agent.blocks * work))
+
     def _reckon(self, chain: Chain, reserve_wei: int) -> None:
         """Find out who has to lock how much, and what everybody's work costs."""
-        case, watcher, job = self.case, self.watcher, self.job
+        case, job = self.case, self.job
         everybody = self.parts
-        if watcher is not None:
-            everybody = [*everybody, watcher]
-            watcher.fee_gwei = self.extra_gwei + self.fund_gwei
-            if watcher.conduct == WATCHER:
-                watcher.worked_gwei = watcher.agent.work_gwei
+        if self.watchers:
+            everybody = [*everybody, *self.watchers]
+            for watcher in self.watchers:
+                if watcher.conduct == WATCHER:
+                    watcher.worked_gwei = watcher.agent.work_gwei
         self.everybody = everybody
         for part, seat in zip(everybody, case.seats, strict=False):
             part.seat = seat
@@ -247,9 +278,8 @@ class Deal:
             change_gwei = paid_gwei - spent_gwei
             free[number] += part.locked_gwei + change_gwei
             part.profit_gwei = change_gwei - part.worked_gwei
-            part.agent.busy -= 1
-        if self.fund_gwei and self.watcher is not None:
-            locked[self.watcher.agent.number] -= self.fund_gwei
+        if self.fund_gwei:
+            locked[self.watchers[0].agent.number] -= self.fund_gwei
         client_gas_gwei = min(
             price_gas(case.client_gas, prices_wei[-1]),
             self.client_locked_gwei - self.extra_gwei - reward_gwei + free[client],

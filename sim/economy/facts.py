@@ -16,8 +16,8 @@ class Job(NamedTuple):
         fee_gwei: what the calls of a provider cost that nobody disputes, at today's price of gas.
         audit_rate: how often such a job is audited; NaN where the mechanism keeps that to itself.
         audit_gwei: what a watcher is paid that is asked to check.
-        bait_gwei: what a check brings on average by errors that are forced, as the rule says:
-            their rate times the jackpot.
+        bait_gwei: what a check brings on average by errors that are forced, as the rule says, if
+            all who are asked check: their rate times their share of the jackpot.
         gain_gwei: what a wrong answer that is accepted is worth to whoever has placed it.
         rivals: the names of the others that run it, too; empty before they are chosen.
     """

@@ -24,7 +24,8 @@ class Ledger:
         burned: what the rules have burned.
         fees: what was paid for gas.
         work: what was paid for computing.
-        outside: less what agents have brought, and what they took away or paid to censors.
+        outside: less what agents have brought, and what they took away or paid for censors and
+            for capital.
         fund: what pays for audits.
         bonds: what open jobs have locked, counted job by job.
     """

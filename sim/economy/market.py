@@ -15,6 +15,7 @@ from moot.sim.economy.cases import Lineup
 from moot.sim.economy.config import GWEI, Config
 from moot.sim.economy.deals import Deal, Part, price_gas
 from moot.sim.economy.facts import Job
+from moot.sim.economy.inspection import Inspection
 from moot.sim.economy.ledger import Ledger
 from moot.sim.economy.mechanisms.base import Audit, Bonding, Matching, Pricing, Reputing
 from moot.sim.economy.mechanisms.table import make_mechanism
@@ -32,7 +33,7 @@ from moot.sim.economy.reporting import (
     Counts,
     Sink,
 )
-from moot.sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
+from moot.sim.economy.strategies.base import HONEST, WATCHER
 from moot.sim.economy.streams import Arrival, Stream, draw_arrivals
 from moot.sim.economy.traffic import Traffic
 
@@ -122,7 +123,9 @@ class Market:
         self._used_gas = 0
         self._gain_share = config.clients.gain_share
         audit = self._rules.audit
-        self._bait_gwei = round(audit.choose_forced_rate() * audit.choose_jackpot())
+        jackpot_gwei = audit.choose_jackpot() >> config.watchers_asked - 1
+        self._bait_gwei = round(audit.choose_forced_rate() * jackpot_gwei)
+        self._inspection = Inspection(audit, self._people, self._ledger, config.watchers_asked)
 
     def play(self, progress: Callable[[int], None] | None = None) -> Counts:
         """Play all jobs to their end.
@@ -161,7 +164,7 @@ class Market:
                 if progress is not None and number % every == 0:
                     progress(number)
         self._close_block()
-        return self._clerk.finish(people.everybody)
+        return self._clerk.finish(people.everybody, self._inspection.audits)
 
     def _close_block(self) -> None:
         """Check a block that is over, and write it down."""
@@ -211,25 +214,30 @@ class Market:
         if isinstance(parts, str):
             self._clerk.refuse(job, client, parts)
             return
-        watcher = None
-        if arrival.audited < rate and people.watchers:
-            index = int(arrival.watcher * len(people.watchers))
-            watcher = self._show(job, people.watchers[index])
+        inspection, is_busy = self._inspection, False
+        watchers: list[Part] = []
+        ready = job.block + parts[0].agent.blocks
+        if len(parts) > 1:
+            ready = job.block + max([part.agent.blocks for part in parts])
+        if arrival.audited < rate:
+            watchers, is_busy = inspection.ask(job, arrival.watcher, ready)
         case = number if config.fidelity == "played" else arrival.case
-        deal = self._make(job, client, parts, watcher, case, arrival.forced)
+        deal = self._make(job, client, parts, watchers, case, arrival.forced)
         poor = deal.lock(self._ledger, config.chain)
-        if watcher is not None and poor is watcher.agent:
-            if watcher.conduct != WATCHER:
+        while poor is not None and poor.role == "watcher":
+            if any(part.agent is poor and part.conduct != WATCHER for part in watchers):
                 poor.forfeit(_OVERSPENDS)
-            deal = self._make(job, client, parts, None, case, arrival.forced)
+            watchers = [part for part in watchers if part.agent is not poor]
+            deal = self._make(job, client, parts, watchers, case, arrival.forced)
             poor = deal.lock(self._ledger, config.chain)
         if poor is not None:
             self._clerk.refuse(job, client, self._blame(poor, deal))
             return
-        blocks = parts[0].agent.blocks
-        if len(parts) > 1:
-            blocks = max([part.agent.blocks for part in parts])
-        deal.began = deal.begins = job.block + blocks
+        deal.begin_work()
+        if watchers:
+            inspection.begin(deal, ready)
+        inspection.count_audit(deal, rate, is_busy=is_busy)
+        deal.began = deal.begins = ready + deal.delay_blocks
         heappush(self._heap, (deal.ends, number, deal))
 
     def _blame(self, poor: Agent, deal: Deal) -> str:
@@ -256,13 +264,13 @@ class Market:
         if count < wanted:
             return []
         weigh, free, locked = rules.matching.weigh, ledger.free, ledger.locked
-        size, lowest = rules.bonding.size, 1.0
+        size, lowest, block = rules.bonding.size, 1.0, self._prices.block
         gas_gwei = price_gas(self._plain_gas, int(self._prices.price_wei * self._reserve))
         asked: list[Agent] = []
         for _ in range(TRIES * wanted):
             ticket = (ticket * _FACTOR + 1) & _MASK
             agent = there[(ticket >> _SHIFT) * count >> _SHIFT]
-            if agent.busy < agent.slots and agent not in asked:
+            if agent.has_slot(block) and agent not in asked:
                 number, lower = agent.number, min(lowest, agent.reputation)
                 needed_gwei = size(value_gwei, lower) + gas_gwei
                 if free[number] < needed_gwei + agent.work_gwei:
@@ -335,42 +343,31 @@ class Market:
             parts.sort(key=_get_conduct)
         return job, parts
 
-    def _show(self, job: Job, agent: Agent) -> Part | None:
-        """Show a job to a watcher; return its part, if it does something."""
-        if agent.busy >= agent.slots:
-            return None
-        conduct = agent.strategy.look(job, self._people.show(agent), agent.stream)
-        return None if conduct is None else Part(agent, conduct)
-
     def _make(
         self,
         job: Job,
         client: Agent,
         parts: list[Part],
-        watcher: Part | None,
+        watchers: list[Part],
         number: int,
         forced_at: float,
     ) -> Deal:
         """Return the deal about a job."""
-        audit, ledger = self._rules.audit, self._ledger
         lineup: Lineup = tuple([part.conduct for part in parts])
         is_honest = lineup.count(HONEST) == len(lineup)
-        is_forced = is_honest and forced_at < audit.choose_forced_rate()
+        is_forced = is_honest and forced_at < self._rules.audit.choose_forced_rate()
         extra_gwei = fund_gwei = 0
-        if watcher is not None:
-            says = watcher.conduct
-            if says not in (FREE_RIDE, WATCHER) or (says == WATCHER and not is_honest):
-                lineup = (*lineup, says)
-            if says == WATCHER and is_forced:
-                extra_gwei = audit.choose_jackpot()
-            elif says in (FREE_RIDE, WATCHER):
-                is_rich = audit.is_paid_from_bonds and ledger.fund >= job.audit_gwei
-                extra_gwei, fund_gwei = (0, job.audit_gwei) if is_rich else (job.audit_gwei, 0)
+        if watchers:
+            inspection = self._inspection
+            joiners = inspection.choose_joiners(watchers, is_right=is_honest)
+            lineup = (*lineup, *[part.conduct for part in joiners])
+            watchers = [*joiners, *[part for part in watchers if part not in joiners]]
+            extra_gwei, fund_gwei = inspection.set_fees(watchers, job, is_forced=is_forced)
         return Deal(
             job,
             client,
             parts,
-            watcher,
+            watchers,
             lineup,
             number,
             self.outcomes.judge(lineup, number, (job.bond_gwei, job.price_gwei * len(parts))),
@@ -392,6 +389,8 @@ class Market:
         )
         if deal.case.outcome == "wrong" and deal.job.gain_gwei:
             people.pay_gain(deal)
+        if config.capital.rate:
+            self._clerk.counts.capital_gwei += people.charge_capital(deal, self._prices.block)
         played = None
         if deal.case.is_disputed:
             played = self.outcomes.verify(deal.lineup, deal.number, deal.case, deal.closed)

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Protocol
 
 from moot.sim.economy.agents import Agent, make_agent
-from moot.sim.economy.config import GWEI, Config, Group
+from moot.sim.economy.config import BLOCKS_A_YEAR, GWEI, Config, Group
 from moot.sim.economy.deals import Deal, Part
 from moot.sim.economy.facts import News, Own
 from moot.sim.economy.guard import Guard
@@ -88,14 +88,31 @@ class Population:
             self._ledger.free[part.agent.number] += gain_gwei
             part.profit_gwei += gain_gwei
 
+    def charge_capital(self, deal: Deal, block: int) -> int:
+        """Let everybody pay for the money that a deal has locked; return what that was together.
+
+        It goes outside. Nobody pays more than it has: what is lost with a bond is not owed, too.
+        """
+        rate = self._config.capital.rate * (block - deal.job.block) / BLOCKS_A_YEAR
+        free, total_gwei = self._ledger.free, 0
+        for part in deal.everybody:
+            number = part.agent.number
+            cost_gwei = min(round(part.locked_gwei * rate), free[number])
+            free[number] -= cost_gwei
+            part.profit_gwei -= cost_gwei
+            part.agent.capital_cost_gwei += cost_gwei
+            total_gwei += cost_gwei
+        self._ledger.outside += total_gwei
+        return total_gwei
+
     def tell(self, deal: Deal, block: int) -> None:
         """Tell everybody who had a part in a deal what became of it."""
-        watcher, patience = deal.watcher, self._config.entry.patience
-        is_said = watcher is not None and watcher.conduct in (WATCHER, FREE_RIDE)
-        for part in deal.everybody:
+        patience, providers = self._config.entry.patience, len(deal.parts)
+        is_said = deal.is_audited
+        for place, part in enumerate(deal.everybody):
             agent, seat = part.agent, part.seat
             is_slashed = seat is not None and seat.lost > 0
-            is_provider = part is not watcher
+            is_provider = place < providers
             agent.jobs += 1
             agent.slashed += is_slashed
             agent.cheated += is_provider and part.conduct != HONEST
@@ -121,9 +138,10 @@ class Population:
         """Return what an agent hears of a deal that is settled."""
         is_checker = part.conduct == WATCHER
         is_wrong = deal.case.is_disputed or (deal.is_forced and part.conduct != FREE_RIDE)
+        is_wrong = is_wrong or (is_checker and deal.case.outcome == "wrong")
         found_gwei = 0
         if is_checker:
-            fee_gwei = 0 if deal.is_forced else deal.extra_gwei + deal.fund_gwei
+            fee_gwei = 0 if deal.is_forced else part.fee_gwei
             found_gwei = part.profit_gwei + part.worked_gwei - fee_gwei
         return News(
             deal.job.number,

@@ -6,14 +6,16 @@ from typing import Protocol
 
 from moot.offchain.errors import MootError
 from moot.sim.economy.agents import Agent
+from moot.sim.economy.audits import Audits
 from moot.sim.economy.cases import Case, Receipts, name_lineup
+from moot.sim.economy.checks import MOST_BLOCKS
 from moot.sim.economy.config import GWEI, Config
 from moot.sim.economy.deals import Bill, Deal
 from moot.sim.economy.facts import Job
 from moot.sim.economy.ledger import Ledger
 from moot.sim.economy.prices import Prices
 from moot.sim.economy.schema import STAGES
-from moot.sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
+from moot.sim.economy.strategies.base import HONEST, WATCHER
 
 NOBODY = "nobody-can"
 """Why a job is not served: not enough providers are free, are matched, and can pay."""
@@ -54,6 +56,10 @@ class Counts:
     caught: int = 0
     audited: int = 0
     checked: int = 0
+    late: int = 0
+    busy: int = 0
+    audit_rate_asked: float = 0.0
+    audit_rate_achieved: float = 0.0
     disputed: int = 0
     played: int = 0
     disagreements: int = 0
@@ -65,6 +71,7 @@ class Counts:
     gas: int = 0
     fees_gwei: int = 0
     burned_gwei: int = 0
+    capital_gwei: int = 0
     client_gwei: int = 0
     honest_gwei: int = 0
     cheat_gwei: int = 0
@@ -142,7 +149,7 @@ class Clerk:
             bill: what it has come to.
             played: the same case on a chain, if it was played there, too.
         """
-        counts, case, job, watcher = self.counts, deal.case, deal.job, deal.watcher
+        counts, case, job, watchers = self.counts, deal.case, deal.job, deal.watchers
         outcome, is_cheated = case.outcome, False
         for part in deal.parts:
             if part.conduct != HONEST:
@@ -150,8 +157,7 @@ class Clerk:
                 if part.seat is not None and part.seat.lost:
                     counts.caught += 1
                     break
-        is_checked = watcher is not None and watcher.conduct == WATCHER
-        is_audited = watcher is not None and watcher.conduct in (WATCHER, FREE_RIDE)
+        is_checked, is_audited = deal.is_checked, deal.is_audited
         gas = case.client_gas + sum([seat.gas for seat in case.seats])
         client_gwei = bill.client_gwei
         if deal.client.role == "client":
@@ -187,11 +193,11 @@ class Clerk:
                 job.bond_gwei,
                 is_cheated,
                 is_audited,
-                None if watcher is None else watcher.agent.number,
+                watchers[0].agent.number if watchers else None,
                 is_checked,
                 case.is_disputed,
                 outcome,
-                case.blocks,
+                case.blocks + deal.delay_blocks,
                 gas,
                 bill.fees_gwei,
                 bill.burned_gwei,
@@ -203,6 +209,8 @@ class Clerk:
                 None,
             ),
         )
+        if watchers:
+            self._note_late_checks(deal)
         if case.is_disputed:
             self._write_game(deal, played)
         if case.receipts is not None:
@@ -226,6 +234,17 @@ class Clerk:
                 detail = f"has {part.missed_gwei / GWEI:g} ETH less"
                 self.note("missed-clock", part.agent, deal.job.number, detail)
         return missed, cost_gwei
+
+    def _note_late_checks(self, deal: Deal) -> None:
+        """Note each check of a deal that came too late, and what it could not change."""
+        for part in deal.watchers:
+            if part.is_late and part.conduct == WATCHER:
+                accepted = "a wrong answer" if deal.case.outcome == "wrong" else "what is agreed"
+                detail = (
+                    f"the check took {part.agent.blocks} blocks, and a claim can be challenged for "
+                    f"{MOST_BLOCKS}; {accepted} was accepted"
+                )
+                self.note("late-check", part.agent, deal.job.number, detail)
 
     def _appraise(self, value_gwei: int, outcome: str) -> int:
         """Return what an answer is worth to a client; to a provider that has asked itself, none."""
@@ -274,9 +293,12 @@ class Clerk:
             has = (row.gas, row.fees_wei, row.profit_wei)
             self._sink.add("accounts", (*begin, row.account, *whose, *did, *has))
 
-    def finish(self, everybody: Sequence[Agent]) -> Counts:
+    def finish(self, everybody: Sequence[Agent], audits: Audits) -> Counts:
         """Write down the agents; return the counts of the run."""
         counts = self.counts
+        counts.late, counts.busy, counts.audit_rate_asked, counts.audit_rate_achieved = (
+            audits.tell()
+        )
         counts.blocks = self.prices.block
         for agent in everybody:
             if agent.role == "watcher":
@@ -306,6 +328,7 @@ class Clerk:
                     agent.worked_gwei,
                     agent.fees_gwei,
                     float(agent.locked_gwei_blocks),
+                    agent.capital_cost_gwei,
                     agent.reputation,
                 ),
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from moot.offchain.text import clean
+from moot.sim.economy.audits import list_shortfalls
 from moot.sim.report.results import Results
 from moot.sim.report.text import name_key
 
@@ -17,7 +18,11 @@ FAILURES = 10
 SUMS = ("jobs", "right", "wrong", "void", "unserved", "cheated", "caught", "disputed", "played")
 AGENT_SUMS = ("jobs", "cheated", "slashed", "forfeits")
 STRATEGY_HEADS = ("role", "strategy", "agents", *AGENT_SUMS, "profit of an agent (ETH, mean)")
-HEADS = ("runs", *SUMS, "waited", "missed clocks", "gas (millions)", "fees (ETH)", "blocks (mean)")
+RATES = ("audit_rate_asked", "audit_rate_achieved")
+HEADS = (
+    *("runs", *SUMS, "waited", "missed clocks", "audits asked for (mean)", "audits made (mean)"),
+    *("gas (millions)", "fees (ETH)", "blocks (mean)"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +52,14 @@ def summarise(results: Results) -> Summary:
     counted = (*SUMS, "waited", "missed_clocks")
     sums = [(name, "sum") for name in (*counted, "gas", "fees_gwei")]
     table = results.runs.group_by(keys, use_threads=False).aggregate(
-        [*sums, ("blocks", "mean"), ("run", "count")]
+        [*sums, *((name, "mean") for name in (*RATES, "blocks")), ("run", "count")]
     )
     if keys and table.num_rows:
         table = table.sort_by([(key, "ascending") for key in keys])
     rows = []
     for row in table.slice(0, MOST).to_pylist() if results.runs.num_rows else ():
         counts = [f"{row[f'{name}_sum'] or 0:,}" for name in counted]
+        counts += [f"{row[f'{name}_mean'] or 0:.1%}" for name in RATES]
         gas, fees = (row["gas_sum"] or 0) / 1e6, (row["fees_gwei_sum"] or 0) / 1e9
         amounts = [f"{gas:,.1f}", f"{fees:,.4f}", f"{row['blocks_mean'] or 0:,.0f}"]
         rows.append(
@@ -106,7 +112,9 @@ def _list_notices(results: Results) -> list[str]:
         count = pc.sum(results.runs[column]).as_py()
         if count:
             found.append(f"{count:,} {words}.")
-    return found + _list_forfeits(results)
+    rows = results.runs.select(("jobs", "unserved", *RATES, "busy", "late")).to_pylist()
+    audits = [f"Audits: {told}." for told in list_shortfalls(rows)]
+    return found + audits + _list_forfeits(results)
 
 
 def _list_forfeits(results: Results) -> list[str]:

@@ -58,6 +58,17 @@ class Dilemma:
         return self.error_rate * self.jackpot
 
 
+def divide_jackpot(jackpot: float, finders: int) -> float:
+    """Return what each of those who find a forced error is paid: J / 2^(k - 1).
+
+    Raises:
+        UsageError: nobody finds it.
+    """
+    if finders < 1:
+        raise UsageError(f"{finders} finders share no jackpot; take 1 or more")
+    return float(jackpot / 2 ** (finders - 1))
+
+
 EXAMPLE = Dilemma(verifiers=10, check_cost=1, error_rate=0.001, jackpot=10_000, prize=100)
 
 

@@ -100,3 +100,31 @@ def test_some_tricks_take_time() -> None:
     usual = run_case("hidden", "honest").case.blocks
     for trick in ("last-block", "censor", "late-lie", "revenant"):
         assert run_case(trick, "honest").case.blocks > usual
+
+
+def test_giving_up_saves_gas() -> None:
+    """Who gives up loses the same bond as who goes on to the leaf, for less gas, of both sides."""
+    stubborn, quitter = run_case("wrong-output", "honest"), run_case("quitter", "honest")
+    gas = {}
+    for name, checked in (("wrong-output", stubborn), ("quitter", quitter)):
+        (liar,), (honest,) = checked.list_accounts(name), checked.list_accounts("honest")
+        assert (liar.fate, honest.fate) == (SLASHED, WON)
+        assert liar.profit_wei == stubborn.list_accounts("wrong-output")[0].profit_wei
+        seats = {seat.conduct: seat for seat in checked.case.seats}
+        gas[name] = len([it for it in checked.case.moves if it.player.startswith(name)])
+        assert seats[name].lost == 1
+        assert seats["honest"].prizes == 1
+    assert gas["quitter"] < gas["wrong-output"]
+    assert len(quitter.case.moves) < len(stubborn.case.moves)
+    assert "leaf" in {move.call for move in stubborn.case.moves}
+    assert "timeout" in {move.call for move in quitter.case.moves}
+
+
+def test_giving_up_among_liars_is_not_hopeless_for_the_other() -> None:
+    """Against another lie that goes on, who gives up loses; undisputed, its lie is accepted."""
+    checked = run_case("quitter", "wrong-start")
+    (quitter,) = checked.list_accounts("quitter")
+    assert quitter.fate == SLASHED
+    alone = run_case("quitter", "quitter").case
+    assert alone.outcome in ("wrong", "void")
+    assert run_case("quitter").case.outcome == "wrong"
