@@ -27,8 +27,7 @@ def show_market(results: "Results", console: Console) -> None:
     )
     console.print(
         f"{run['cheated']:,} jobs were cheated in, {run['caught']:,} of the cheats lost a bond; "
-        f"{run['audited']:,} jobs were audited ({run['audit_rate_achieved']:.1%}, asked for: "
-        f"{run['audit_rate_asked']:.1%}), {run['disputed']:,} disputed"
+        f"{run['audited']:,} jobs were audited, {run['disputed']:,} disputed"
         + (
             f", {run['played']:,} of these played on a chain"
             if run["played"] and not accounts
@@ -41,6 +40,10 @@ def show_market(results: "Results", console: Console) -> None:
             f"{run['missed_clocks']:,} accounts missed a clock, which cost "
             f"{run['missed_gwei'] / _GWEI:,.3f} ETH and changed {run['spoiled']:,} outcomes"
         )
+    console.print(
+        f"audits: {run['audit_rate_achieved']:.1%} of the jobs that were served; asked for: "
+        f"{run['audit_rate_asked']:.1%}"
+    )
     console.print(
         f"clients: {run['client_gwei'] / _GWEI:+,.3f} ETH, what right answers are worth less what "
         "was paid and wrong answers cost"
