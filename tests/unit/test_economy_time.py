@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from moot.command.market import market
+from moot.command.main import cli
 from moot.sim.economy.audits import is_short, list_shortfalls
 from moot.sim.economy.casting import STAKES
 from moot.sim.economy.checks import MOST_BLOCKS, SHOWN_BLOCKS, SOON_BLOCKS
@@ -205,11 +205,11 @@ def test_a_folder_has_both_rates(tmp_path: Path) -> None:
 def test_the_command_warns_in_one_line(rest: tuple[str, ...]) -> None:
     """`moot market` says on stderr that audits fall short, once, and nothing where they do not."""
     few = ("--set", "clients.jobs_per_block=3.0", "--set", "audit.rate=0.5")
-    told = CliRunner().invoke(market, ["baseline", "--jobs", "600", *few, *rest])
+    told = CliRunner().invoke(cli, ["market", "baseline", "--jobs", "600", *few, *rest])
     assert told.exit_code == 0
     (line,) = told.stderr.strip().splitlines()
     assert line.startswith("moot: warning: the rule asks for audits of 50.0% of the jobs, and ")
     assert "asked for: 50.0%" in told.stdout or '"warnings": [\n' in told.stdout
-    quiet = CliRunner().invoke(market, ["baseline", "--jobs", "600", *rest])
+    quiet = CliRunner().invoke(cli, ["market", "baseline", "--jobs", "600", *rest])
     assert quiet.exit_code == 0
     assert not quiet.stderr

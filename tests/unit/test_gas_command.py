@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from moot.command.gas import SNAPSHOT, gas
+from moot.command.gas import SNAPSHOT
 from moot.sim.gas.snapshot import NAME, read
 
 CHEAP = ("--scenario", "ending-clock")
@@ -14,7 +14,7 @@ CHEAP = ("--scenario", "ending-clock")
 
 def run(*args: str) -> Result:
     """Run the command."""
-    return CliRunner().invoke(gas, args, standalone_mode=False, catch_exceptions=False)
+    return CliRunner().invoke(cli, ["gas", *args], standalone_mode=False, catch_exceptions=False)
 
 
 @pytest.fixture
