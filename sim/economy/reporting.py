@@ -13,6 +13,7 @@ from moot.sim.economy.facts import Job
 from moot.sim.economy.ledger import Ledger
 from moot.sim.economy.prices import Prices
 from moot.sim.economy.schema import STAGES
+from moot.sim.economy.spans import SpanBook
 from moot.sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
 
 
@@ -28,6 +29,7 @@ class Counts:
     """The counts of a run; names and order are those of `schema.RUNS`."""
 
     jobs: int = 0
+    burn_in: int = 0
     right: int = 0
     wrong: int = 0
     void: int = 0
@@ -76,7 +78,12 @@ class Clerk:
         self._run, self._sink, self.prices, self._ledger = run, sink, prices, ledger
         self._config = config
         self._games = 0
-        self.counts = Counts()
+        self._spans = SpanBook(config)
+        self.counts, self._early = Counts(burn_in=self._spans.burn_in), Counts()
+
+    def _choose_counts(self, job: Job) -> Counts:
+        """Return the counts to which a job belongs; those of the burn-in are in no sum."""
+        return self._early if job.number < self._spans.burn_in else self.counts
 
     def note(self, kind: str, agent: Agent, job: int | None = None, detail: str = "") -> None:
         """Note something about an agent."""
@@ -105,7 +112,7 @@ class Clerk:
 
     def refuse(self, job: Job, client: Agent) -> None:
         """Write down a job that nobody served."""
-        counts = self.counts
+        counts = self._choose_counts(job)
         counts.jobs += 1
         counts.unserved += 1
         begin = (self._run, job.number, job.block, job.block, client.number, None, None, None, 0)
@@ -120,7 +127,8 @@ class Clerk:
             bill: what it has come to.
             played: the same case on a chain, if it was played there, too.
         """
-        counts, case, job, watcher = self.counts, deal.case, deal.job, deal.watcher
+        case, job, watcher = deal.case, deal.job, deal.watcher
+        counts = self._choose_counts(job)
         outcome, is_cheated = case.outcome, False
         for part in deal.parts:
             if part.conduct != HONEST:
@@ -135,6 +143,7 @@ class Clerk:
         if deal.client.role == "client":
             client_gwei += self._appraise(job.value_gwei, outcome)
             counts.client_gwei += client_gwei
+        self._spans.add(deal, client_gwei, self.prices.block)
         counts.right += outcome == "right"
         counts.wrong += outcome == "wrong"
         counts.void += outcome == "void"
@@ -232,13 +241,11 @@ class Clerk:
         """Write down the agents; return the counts of the run."""
         counts = self.counts
         counts.blocks = self.prices.block
+        profits = self._spans.sum_profits(everybody)
+        counts.honest_gwei, counts.cheat_gwei, counts.watcher_gwei = profits
+        for row in self._spans.list_rows(everybody):
+            self._sink.add("spans", (self._run, *row))
         for agent in everybody:
-            if agent.role == "watcher":
-                counts.watcher_gwei += agent.earned_gwei
-            elif agent.role == "provider" and agent.strategy_name == HONEST:
-                counts.honest_gwei += agent.earned_gwei
-            elif agent.role == "provider":
-                counts.cheat_gwei += agent.earned_gwei
             wealth = self._ledger.free[agent.number] + self._ledger.locked[agent.number]
             self._sink.add(
                 "agents",

@@ -140,6 +140,23 @@ AGENTS = _columns(
 )
 """One row for each agent."""
 
+SPANS = _columns(
+    span=_INT,  # a twentieth of the jobs, from 0, by their numbers
+    first_job=_INT,  # the number of its first job
+    is_burn_in=_BOOL,  # whether its jobs are burn-in, which no sum counts
+    agent=_INT,
+    role=_NAME,  # client, provider, watcher
+    strategy=_NAME,
+    jobs=_INT,  # of the span that it took, checked or gave
+    cheated=_INT,  # jobs in which it cheated
+    slashed=_INT,  # jobs in which it lost a bond
+    work_gwei=_INT,  # what it paid for computing
+    fees_gwei=_INT,  # what it paid for gas; a client's are in its profit alone
+    locked_gwei_blocks=_FLOAT,  # capital that was locked x blocks
+    profit_gwei=_INT,  # change of its wealth by these jobs; a client's with the answers' value
+)
+"""One row for each agent and each span in which it had a job."""
+
 LEDGER = _columns(
     block=_INT,
     base_fee_wei=_INT,
@@ -171,6 +188,7 @@ TABLES: Mapping[str, pa.Schema] = {
     "calls": CALLS,
     "accounts": ACCOUNTS,
     "agents": AGENTS,
+    "spans": SPANS,
     "ledger": LEDGER,
     "events": EVENTS,
 }
@@ -181,7 +199,8 @@ RUNS = _columns(
     seed=_INT,
     status=_NAME,  # done, failed
     error=_TEXT,  # one line; null if it is done
-    jobs=_INT,
+    jobs=_INT,  # after the burn-in, as all sums
+    burn_in=_INT,  # jobs before them, which no sum counts
     right=_INT,
     wrong=_INT,
     void=_INT,
@@ -191,8 +210,8 @@ RUNS = _columns(
     audited=_INT,
     checked=_INT,
     disputed=_INT,
-    played=_INT,
-    disagreements=_INT,
+    played=_INT,  # disputes, of the whole run
+    disagreements=_INT,  # of the whole run
     violations=_INT,  # of invariants
     gas=_INT,
     fees_gwei=_INT,
