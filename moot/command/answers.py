@@ -13,7 +13,7 @@ from rich.table import Table
 
 from moot.command import options
 from moot.command.groups import Group
-from moot.command.over_time import describe_course, make_time_table
+from moot.command.over_time import make_time_table
 from moot.command.sweep import choose_engine, sweeping
 from moot.offchain.errors import UsageError
 
@@ -106,7 +106,7 @@ def twins(
     found, course = analysis.compare_twins(pairs), analysis.follow(pairs)
     if as_json:
         told = {name: asdict(estimate) for name, estimate in found.items()}
-        told |= describe_course(course)
+        told |= course.describe()
         click.echo(json.dumps({"attackers": attackers, "reps": reps, **told}, indent=2))
         return
     table = Table(title=f"{', '.join(attackers)} beside honesty, means of {reps} runs")
@@ -150,7 +150,7 @@ def break_even(
     if as_json:
         value = None if found.value is None else asdict(found.value)
         points = [
-            {"value": it.value, "gains": it.gains} | describe_course(it.course)
+            {"value": it.value, "gains": it.gains} | it.course.describe()
             for it in found.points
         ]
         told = {"key": found.key, "value": value, "points": points}

@@ -1,6 +1,6 @@
 """A market over time, for people: a table of spans, and the line about its stationarity."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -21,17 +21,6 @@ def make_time_table(course: "Course") -> Table:
         cells = [_show(name, row[name]) for name in course.series]
         table.add_row(f"{row['first_job']:,}", *cells, "burn-in" if row["is_burn_in"] else "")
     return table
-
-
-def describe_course(course: "Course") -> dict[str, Any]:
-    """Return a market over time as plain values, for `--json`."""
-    verdict = course.judge()
-    return {
-        "burn_in": course.burn_in,
-        "stationary": verdict.is_stationary if verdict.is_known else None,
-        "probabilities": dict(verdict.probabilities),
-        "over_time": course.list_rows(),
-    }
 
 
 def _show(name: str, value: float | None) -> str:

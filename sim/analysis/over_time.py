@@ -1,6 +1,6 @@
 """Measures over time: what a market comes to in each span of its jobs, burn-in included."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,13 @@ WORDS: Mapping[str, str] = {
     "gain": "gain a job",
 }
 """The measures in words: shares of jobs, and what attackers gain, in ETH."""
+
+SHARES: Mapping[str, Callable[[Any], Any]] = {
+    "cheated": lambda table: table["is_cheated"],
+    "right": lambda table: pc.equal(table["outcome"].cast(pa.string()), "right"),
+    "checked": lambda table: table["is_checked"],
+}
+"""Of each measure of jobs, the column that marks them."""
 
 Shares = Mapping[str, Floats]
 """By the name of a measure, a value for each span."""
@@ -61,34 +68,46 @@ class Course:
             for span in range(SPANS)
         ]
 
+    def describe(self) -> dict[str, Any]:
+        """Return all of it as plain values, for `--json`."""
+        verdict = self.judge()
+        return {
+            "burn_in": self.burn_in,
+            "stationary": verdict.is_stationary if verdict.is_known else None,
+            "probabilities": dict(verdict.probabilities),
+            "over_time": self.list_rows(),
+        }
 
-def measure_shares(table: pa.Table, totals: Mapping[int, int]) -> dict[int, dict[str, Floats]]:
+
+def measure_shares(
+    tables: Iterable[pa.Table | pa.RecordBatch], totals: Mapping[int, int]
+) -> dict[int, dict[str, Floats]]:
     """Return the shares of each run in each span.
 
     Args:
-        table: `COLUMNS` of `jobs`.
+        tables: `COLUMNS` of `jobs`, in any number of parts; rows of other runs are left out.
         totals: by the number of each run, how many jobs it has, the burn-in included.
     """
-    runs = np.fromiter(totals, np.int64, len(totals))
+    runs, jobs = (np.fromiter(it, np.int64, len(totals)) for it in (totals, totals.values()))
     order = np.argsort(runs)
-    places = order[np.searchsorted(runs, table["run"].to_numpy(), sorter=order)]
-    jobs = np.fromiter(totals.values(), np.int64, len(totals))[places]
-    cells = places * SPANS + table["job"].to_numpy() * SPANS // jobs
-    count = np.bincount(cells, minlength=len(totals) * SPANS)
-    marked = {
-        "cheated": table["is_cheated"],
-        "right": pc.equal(table["outcome"].cast(pa.string()), "right"),
-        "checked": table["is_checked"],
+    shape = (len(totals), SPANS)
+    count, sums = np.zeros(shape), {name: np.zeros(shape) for name in SHARES}
+    for table in tables:
+        run = np.asarray(table["run"])
+        places = order[np.searchsorted(runs[order], run).clip(max=len(runs) - 1)]
+        is_there = runs[places] == run
+        cells = places * SPANS + np.asarray(table["job"]) * SPANS // jobs[places]
+        size = len(totals) * SPANS
+        count += np.bincount(cells[is_there], minlength=size).reshape(shape)
+        for name, find in SHARES.items():
+            marked = np.asarray(find(table), np.float64)[is_there]
+            sums[name] += np.bincount(cells[is_there], marked, size).reshape(shape)
+    with np.errstate(invalid="ignore"):
+        shares = {name: each / count for name, each in sums.items()}
+    return {
+        run: {name: each[place] for name, each in shares.items()}
+        for place, run in enumerate(totals)
     }
-    found: dict[int, dict[str, Floats]] = {run: {} for run in totals}
-    for name, column in marked.items():
-        weights = column.to_numpy().astype(np.float64)
-        sums = np.bincount(cells, weights, minlength=len(totals) * SPANS)
-        with np.errstate(invalid="ignore"):
-            shares = (sums / count).reshape(len(totals), SPANS)
-        for place, run in enumerate(totals):
-            found[run][name] = shares[place]
-    return found
 
 
 def make_course(runs: Sequence[Mapping[str, Any]], shares: Mapping[int, Shares]) -> Course:
@@ -104,7 +123,25 @@ def make_course(runs: Sequence[Mapping[str, Any]], shares: Mapping[int, Shares])
 
 
 def read_shares(folder: Path, runs: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, Floats]]:
-    """Return the shares of the runs of a results folder that are done, by their numbers."""
+    """Return the shares of some runs of a results folder that are done, by their numbers."""
     totals = {row["run"]: row["jobs"] + row["burn_in"] for row in runs}
-    table = pq.read_table(folder / "jobs.parquet", columns=list(COLUMNS))
-    return measure_shares(table.filter(pc.is_in(table["run"], pa.array(totals))), totals)
+    with pq.ParquetFile(folder / "jobs.parquet") as file:
+        return measure_shares(file.iter_batches(columns=list(COLUMNS)), totals)
+
+
+def read_courses(
+    folder: Path, runs: Sequence[Mapping[str, Any]], reps: int
+) -> list[Course | None]:
+    """Return the course of each setting of a results folder; None where no run is done.
+
+    Args:
+        folder: where it is.
+        runs: all rows of `runs`, in their order.
+        reps: how often each setting was run.
+    """
+    settings = [
+        [row for row in runs[start : start + reps] if row["status"] == "done"]
+        for start in range(0, len(runs), reps)
+    ]
+    shares = read_shares(folder, [row for done in settings for row in done])
+    return [make_course(done, shares) if done else None for done in settings]

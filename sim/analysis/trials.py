@@ -110,7 +110,7 @@ def read_trial(part: Path) -> Trial:
     served = jobs.filter(pc.not_equal(jobs["outcome"].cast(pa.string()), "unserved"))
     served = served.filter(pc.greater_equal(served["job"], burn_in))
     bonds = pc.multiply(served["bond_gwei"], served["seats"])
-    (shares,) = measure_shares(jobs, {jobs["run"][0].as_py(): all_jobs}).values()
+    (shares,) = measure_shares([jobs], {jobs["run"][0].as_py(): all_jobs}).values()
     return Trial(
         profits_eth=_add_up(late, "profit_gwei", agents.num_rows).sum(axis=0) / GWEI,
         jobs=_add_up(late, "jobs", agents.num_rows).sum(axis=0),

@@ -143,7 +143,7 @@ class Clerk:
         if deal.client.role == "client":
             client_gwei += self._appraise(job.value_gwei, outcome)
             counts.client_gwei += client_gwei
-        self._spans.add(deal, client_gwei, self.prices.block)
+        self._spans.add(deal, bill.client_gwei, self.prices.block)
         counts.right += outcome == "right"
         counts.wrong += outcome == "wrong"
         counts.void += outcome == "void"

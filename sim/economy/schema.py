@@ -147,13 +147,13 @@ SPANS = _columns(
     agent=_INT,
     role=_NAME,  # client, provider, watcher
     strategy=_NAME,
-    jobs=_INT,  # of the span that it took, checked or gave
+    jobs=_INT,  # of the span that it took, or checked
     cheated=_INT,  # jobs in which it cheated
     slashed=_INT,  # jobs in which it lost a bond
     work_gwei=_INT,  # what it paid for computing
-    fees_gwei=_INT,  # what it paid for gas; a client's are in its profit alone
+    fees_gwei=_INT,  # what a provider or watcher paid for gas
     locked_gwei_blocks=_FLOAT,  # capital that was locked x blocks
-    profit_gwei=_INT,  # change of its wealth by these jobs; a client's with the answers' value
+    profit_gwei=_INT,  # change of its wealth by these jobs
 )
 """One row for each agent and each span in which it had a job."""
 

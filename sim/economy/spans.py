@@ -64,13 +64,11 @@ class SpanBook:
         self._sums: dict[tuple[int, int], _Sums] = {}
 
     def add(self, deal: Deal, client_gwei: int, block: int) -> None:
-        """Add a deal that is settled in a block; a client has the value of the answer, too."""
+        """Add a deal that is settled in a block, and has changed its client's wealth by so much."""
         job, client = deal.job, deal.client
         span = job.number * SPANS // self._jobs
         if client.role == "client":
-            sums = self._open(span, client.number)
-            sums[0] += 1
-            sums[6] += client_gwei
+            self._open(span, client.number)[6] += client_gwei
         blocks = block - job.block
         for part in deal.everybody:
             seat, sums = part.seat, self._open(span, part.agent.number)
