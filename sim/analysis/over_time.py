@@ -53,7 +53,8 @@ class Course:
     @property
     def first(self) -> int:
         """The first span after the burn-in."""
-        return next(it for it in range(SPANS + 1) if find_first(it, self.jobs) >= self.burn_in)
+        spans = range(SPANS)
+        return next((it for it in spans if find_first(it, self.jobs) >= self.burn_in), SPANS)
 
     def judge(self) -> Verdict:
         """Return whether the measures are stationary after the burn-in."""
@@ -96,7 +97,8 @@ def measure_shares(
         run = np.asarray(table["run"])
         places = order[np.searchsorted(runs[order], run).clip(max=len(runs) - 1)]
         is_there = runs[places] == run
-        cells = places * SPANS + np.asarray(table["job"]) * SPANS // jobs[places]
+        spans = np.asarray(table["job"]) * SPANS // jobs[places].clip(min=1)
+        cells = places * SPANS + spans.clip(0, SPANS - 1)
         size = len(totals) * SPANS
         count += np.bincount(cells[is_there], minlength=size).reshape(shape)
         for name, find in SHARES.items():

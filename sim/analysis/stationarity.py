@@ -53,7 +53,7 @@ class Verdict:
             least = min(value for value in self.probabilities.values() if value is not None)
             return f"stationary by the test of Mann and Kendall, p = {least:.2g}"
         parts = [
-            f"{name} still {trend} (p = {self.probabilities[name]:.2g})"
+            f"{name} ({trend}, p = {self.probabilities[name]:.2g})"
             for name, trend in self.trends.items()
         ]
         return f"not stationary: {', '.join(parts)}; give more jobs, or a longer burn_in"

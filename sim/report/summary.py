@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from moot.offchain.text import clean
+from moot.sim.report.agents import read_agents
+from moot.sim.report.courses import read_courses
 from moot.sim.report.results import Results
 from moot.sim.report.text import name_key
 
@@ -68,7 +70,7 @@ def _list_strategies(results: Results) -> list[list[str]]:
     """Return what became of each strategy, over all runs."""
     if not results.runs.num_rows or not results.count_rows("agents"):
         return []
-    agents = results.read("agents", ["role", "strategy", *AGENT_SUMS, "profit_gwei"])
+    agents = read_agents(results)
     table = agents.group_by(["role", "strategy"], use_threads=False).aggregate(
         [("run", "count"), *((name, "sum") for name in AGENT_SUMS), ("profit_gwei", "mean")]
     )
@@ -104,7 +106,18 @@ def _list_notices(results: Results) -> list[str]:
         count = pc.sum(results.runs[column]).as_py()
         if count:
             found.append(f"{count:,} {words}.")
-    return found + _list_forfeits(results)
+    return found + _list_restless(results) + _list_forfeits(results)
+
+
+def _list_restless(results: Results) -> list[str]:
+    """Return a sentence about settings that still change after their burn-in, if some do."""
+    courses = read_courses(results)
+    verdicts = [course.judge() for course in courses]
+    restless = [verdict for verdict in verdicts if verdict.trends]
+    if not restless:
+        return []
+    count = f"{len(restless)} of {len(verdicts)} settings are "
+    return [f"{count if len(verdicts) > 1 else 'The market is '}{restless[0].describe()}."]
 
 
 def _list_forfeits(results: Results) -> list[str]:
