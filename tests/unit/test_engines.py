@@ -2,7 +2,6 @@
 
 import os
 import signal
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from moot.sim.economy.reporting import Counts, Sink
 from moot.sim.experiments.engines import TRIES, Engine, Here, Processes, SweepError
 from moot.sim.experiments.parts import Progress, ignore
 from moot.sim.experiments.plan import Run, make_plan
-from moot.sim.experiments.ray_engine import Ray
 from moot.sim.experiments.values import parse_varied
 
 RUNS = 5
@@ -38,7 +36,7 @@ def play_until(
 def list_runs() -> list[Run]:
     """Return some runs."""
     plan = make_plan(Config(), parse_varied(["bond.eth=1:5:1"]))
-    return [replace(run) for run in plan.list_runs()][:RUNS]
+    return list(plan.list_runs())
 
 
 def play(engine: Engine, folder: Path, deaths: int) -> dict[str, bytes]:
@@ -65,20 +63,4 @@ def test_a_run_that_is_always_lost_is_given_up(tmp_path: Path) -> None:
     """A run that kills its process each time ends the sweep, with what to do, after a few tries."""
     with pytest.raises(SweepError, match=f"lost {TRIES} times.*with fewer processes"):
         play(Processes(1), tmp_path / "lossy", 100)
-    assert len(list((tmp_path / "lossy").glob("death-*"))) == TRIES
-
-
-@pytest.mark.slow
-def test_ray_tries_a_lost_run_again(tmp_path: Path) -> None:
-    """So it is on Ray."""
-    plain = play(Here(), tmp_path / "plain", 0)
-    assert play(Ray(2), tmp_path / "lossy", TRIES - 1) == plain
-    assert len(list((tmp_path / "lossy").glob("death-*"))) == TRIES - 1
-
-
-@pytest.mark.slow
-def test_ray_gives_up_a_run_that_is_always_lost(tmp_path: Path) -> None:
-    """And a run that kills its process each time ends the sweep there, too."""
-    with pytest.raises(SweepError, match=f"Ray lost a run {TRIES} times"):
-        play(Ray(1), tmp_path / "lossy", 100)
     assert len(list((tmp_path / "lossy").glob("death-*"))) == TRIES
