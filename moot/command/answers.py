@@ -150,8 +150,7 @@ def break_even(
     if as_json:
         value = None if found.value is None else asdict(found.value)
         points = [
-            {"value": it.value, "gains": it.gains} | it.course.describe()
-            for it in found.points
+            {"value": it.value, "gains": it.gains} | it.course.describe() for it in found.points
         ]
         told = {"key": found.key, "value": value, "points": points}
         click.echo(json.dumps(told | {"strategy": strategy, "reps": reps}, indent=2))

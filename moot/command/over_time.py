@@ -12,7 +12,9 @@ _HEADS = {"cheated": "cheated", "right": "right", "checked": "checked", "gain": 
 
 def make_time_table(course: "Course") -> Table:
     """Return the table of a market's spans."""
-    table = Table(title=f"over time, means of spans of {course.jobs // len(course.list_rows()):,} jobs")
+    table = Table(
+        title=f"over time, means of spans of {course.jobs // len(course.list_rows()):,} jobs"
+    )
     table.add_column("from job", justify="right")
     for name in course.series:
         table.add_column(_HEADS[name], justify="right")

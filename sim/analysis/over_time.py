@@ -65,7 +65,10 @@ class Course:
         means = {name: average(rows) for name, rows in self.series.items()}
         return [
             {"first_job": find_first(span, self.jobs), "is_burn_in": span < self.first}
-            | {name: float(it[span]) if np.isfinite(it[span]) else None for name, it in means.items()}
+            | {
+                name: float(it[span]) if np.isfinite(it[span]) else None
+                for name, it in means.items()
+            }
             for span in range(SPANS)
         ]
 
@@ -131,9 +134,7 @@ def read_shares(folder: Path, runs: Sequence[Mapping[str, Any]]) -> dict[int, di
         return measure_shares(file.iter_batches(columns=list(COLUMNS)), totals)
 
 
-def read_courses(
-    folder: Path, runs: Sequence[Mapping[str, Any]], reps: int
-) -> list[Course | None]:
+def read_courses(folder: Path, runs: Sequence[Mapping[str, Any]], reps: int) -> list[Course | None]:
     """Return the course of each setting of a results folder; None where no run is done.
 
     Args:

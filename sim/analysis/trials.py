@@ -132,7 +132,9 @@ def read_trial(part: Path) -> Trial:
 def _add_up(spans: pa.Table, column: str, agents: int) -> Floats:
     """Return a column of `spans` by span and agent."""
     found: Floats = np.zeros((SPANS, agents))
-    np.add.at(found, (spans["span"].to_numpy(), spans["agent"].to_numpy()), spans[column].to_numpy())
+    np.add.at(
+        found, (spans["span"].to_numpy(), spans["agent"].to_numpy()), spans[column].to_numpy()
+    )
     return found
 
 

@@ -223,9 +223,7 @@ def test_a_run_that_is_always_lost(engine: str, market: str, tmp_path: Path) -> 
     (tmp_path / "deadly.py").write_text(DEADLY)
     key = f"providers.{tmp_path / 'deadly.py'}:Deadly"
     words = ("--set", f"{key}.deaths=99", "--set", f"{key}.slots=100", "-j", "2")
-    process = start(
-        *("sweep", market, "--engine", engine, *words, "-o", str(tmp_path / "lossy"))
-    )
+    process = start(*("sweep", market, "--engine", engine, *words, "-o", str(tmp_path / "lossy")))
     _, stderr = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert re.fullmatch(r"moot: .*lost a run 3 times.*\n|moot: a run was lost 3 times.*\n", stderr)

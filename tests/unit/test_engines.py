@@ -2,16 +2,19 @@
 
 import os
 import signal
+import subprocess
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from moot.offchain.errors import UsageError
 from moot.sim.economy.config import Config
 from moot.sim.economy.reporting import Counts, Sink
 from moot.sim.experiments.engines import TRIES, Engine, Here, Processes, SweepError
 from moot.sim.experiments.parts import Progress, ignore
 from moot.sim.experiments.plan import Run, make_plan
+from moot.sim.experiments.ray_engine import Ray
 from moot.sim.experiments.values import parse_varied
 
 RUNS = 5
@@ -64,3 +67,28 @@ def test_a_run_that_is_always_lost_is_given_up(tmp_path: Path) -> None:
     with pytest.raises(SweepError, match=f"lost {TRIES} times.*with fewer processes"):
         play(Processes(1), tmp_path / "lossy", 100)
     assert len(list((tmp_path / "lossy").glob("death-*"))) == TRIES
+
+
+SAID = {
+    "RPC error: InvalidAuthToken: Authentication token is missing or incorrect.": "asks for its",
+    "Token authentication is enabled but Ray couldn't find an authentication token.": "asks for its",
+    "Failed to get cluster ID from GCS server: TimedOut": "no Ray cluster answers",
+}
+"""What the check of Ray 2.60 has said on stderr: with a wrong token, without one, without Ray."""
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_cluster_that_asks_for_a_token(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the cluster wants is said in one line with what to set; another failure is another."""
+
+    def fail(command: list[str], **_: object) -> None:
+        raise subprocess.CalledProcessError(1, command, "", f"a trace\n{said} And so on.\n")
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    with (
+        pytest.raises(UsageError, match=SAID[said]) as refused,
+        Ray(1, "auto").open(),
+    ):
+        pass
+    assert "\n" not in refused.value.message
+    assert ("RAY_AUTH_MODE=token" in refused.value.message) == (SAID[said] == "asks for its")

@@ -57,7 +57,9 @@ def test_seeds_are_those_that_were_run(swept: Path) -> None:
     by_run = {row["run"]: row for row in results.runs.to_pylist()}
     assert games
     for game in games:
-        assert (game["rep"], game["seed"]) == tuple(by_run[game["run"]][it] for it in ("rep", "seed"))
+        assert (game["rep"], game["seed"]) == tuple(
+            by_run[game["run"]][it] for it in ("rep", "seed")
+        )
     assert f"run 0 (repetition 0, seed 7), game {games[0]['game']}" in page.text
 
 

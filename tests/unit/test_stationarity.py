@@ -73,7 +73,7 @@ def test_verdicts_say_what_changes() -> None:
     assert verdict.describe().startswith("not stationary: a (rises, p = ")
     assert "a longer burn_in" in verdict.describe()
     assert judge({"a": np.concatenate((up[:10], np.ones(10)))}, 10).is_stationary
-    few = judge({"a": up[:LEAST_SPANS - 1]})
+    few = judge({"a": up[: LEAST_SPANS - 1]})
     assert not few.is_known
     assert not few.is_stationary
     assert "can't be said" in few.describe()
