@@ -8,7 +8,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -18,7 +18,7 @@ from moot.offchain.errors import UsageError
 GWEI = 10**9
 """The number of gwei in an ETH."""
 
-AUTO = "auto"
+AUTO: Final = "auto"
 """The burn-in that depends on whether somebody learns."""
 
 IN_PROCESS = "tester"
