@@ -60,7 +60,7 @@ def test_seeds_are_those_that_were_run(swept: Path) -> None:
         assert (game["rep"], game["seed"]) == tuple(
             by_run[game["run"]][it] for it in ("rep", "seed")
         )
-    assert f"run 0 (repetition 0, seed 7), game {games[0]['game']}" in page.text
+    assert f"run 0, game {games[0]['game']} (repetition 0, seed 7): " in page.text
 
 
 def test_tables_without_the_burn_in(swept: Path) -> None:
