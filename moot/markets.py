@@ -28,6 +28,7 @@ from moot.summing import Row, describe, sum_accounts, sum_gas, sum_strategies, t
 from moot.tables import to_pandas, to_polars
 
 if TYPE_CHECKING:
+    from moot.sim.analysis.over_time import Course
     from moot.sim.experiments.values import Varied
 
 
@@ -109,6 +110,22 @@ class Results(Displayable):
         runs = self.to_arrow("runs").to_pylist()
         return {"counts": dict(self.counts), "runs": runs, "warnings": list(self.warnings)}
 
+    def follow(self) -> "list[Course | None]":
+        """Return the measures over time of each setting, burn-in included, over its runs.
+
+        `judge()` of one says whether they are stationary after the burn-in, and `list_rows()` has
+        a row for each twentieth of the jobs. None where no run of a setting is done.
+
+        Example:
+            >>> import moot
+            >>> (course,) = moot.simulate("baseline", jobs=400).follow()
+            >>> course.burn_in, course.judge().is_stationary
+            (0, True)
+        """
+        from moot.sim.analysis.over_time import read_courses  # noqa: PLC0415 - imports numpy
+
+        return read_courses(self.folder, self.to_arrow("runs").to_pylist(), self.plan.reps)
+
     def sum_strategies(self) -> list[Row]:
         """Return what became of the agents of each role and strategy of one market together."""
         return sum_strategies(self._read)
@@ -127,7 +144,9 @@ class Results(Displayable):
 
     def describe(self) -> Row:
         """Return the row of one market's run and all sums, as `moot market --json` prints them."""
-        return describe(self._read)
+        told = describe(self._read)
+        (course,) = self.follow()
+        return told if course is None else told | {"stationarity": course.describe()}
 
     def _read(self, table: str) -> list[Row]:
         rows: list[Row] = self.to_arrow(table).to_pylist()

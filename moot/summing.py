@@ -8,6 +8,8 @@ from typing import Any
 from moot.offchain.errors import UsageError
 
 _REFUSED = "refused"
+_SPANNED = ("jobs", "cheated", "slashed", "work_gwei", "profit_gwei")
+_SUMMED = ("jobs", "cheated", "slashed", "forfeits", "work_gwei", "profit_gwei")
 _FATES = ("won", "slashed", "refunded")
 
 Row = dict[str, Any]
@@ -39,15 +41,21 @@ def describe(read: Read) -> Row:
 
 
 def sum_strategies(read: Read) -> list[Row]:
-    """Return what became of the agents of each role and strategy together."""
+    """Return what became of the agents of each role and strategy together, after the burn-in."""
     sums: dict[tuple[str, str], Row] = {}
     for agent in read("agents"):
         key = (agent["role"], agent["strategy"])
         row = sums.setdefault(key, {"role": key[0], "strategy": key[1], "agents": 0, "gone": 0})
         row["agents"] += 1
         row["gone"] += agent["left"] is not None
-        for name in ("jobs", "cheated", "slashed", "forfeits", "work_gwei", "profit_gwei"):
-            row[name] = row.get(name, 0) + agent[name]
+        for name in _SUMMED:
+            row.setdefault(name, 0)
+        row["forfeits"] += agent["forfeits"]
+    for span in read("spans"):
+        if not span["is_burn_in"]:
+            row = sums[span["role"], span["strategy"]]
+            for name in _SPANNED:
+                row[name] += span[name]
     return list(sums.values())
 
 

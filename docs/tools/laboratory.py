@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from moot.sim.analysis.over_time import Course, read_courses
 from moot.sim.analysis.trials import Laboratory
 from moot.sim.analysis.twins import MEASURES, make_contest, try_pairs
 from moot.sim.economy.config import GWEI, Config, replace_keys
@@ -41,12 +42,16 @@ from moot.sim.theory.fraud import Equilibrium, solve_fraud_game
 
 WIDTH = 150
 REPS, JOBS = 16, 3_000
-"""Repetitions of each setting of the fraud game, and the jobs of each."""
+"""Repetitions of each setting of the fraud game, and the jobs of each where nobody learns."""
+
+LEARNERS_JOBS = 24_000
+"""The jobs of each where somebody does; the first half is burn-in."""
 
 FEW = 8
 """Repetitions of what takes long."""
 
 BONDS_ETH = (0.5, 1.0, 2.0)
+SHOWN_BOND_ETH = 1.0
 MULTIPLES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 """Audit rates, as multiples of v*."""
 
@@ -98,13 +103,17 @@ def open_laboratory() -> Iterator[Laboratory]:
         yield Laboratory(player, simulate, Path(folder), ignore)
 
 
-def sweep(config: Config, varied: Varied, reps: int) -> list[list[dict[str, Any]]]:
-    """Return the rows of `runs` of a sweep, for each value those of its repetitions."""
+def sweep(
+    config: Config, varied: Varied, reps: int
+) -> Iterator[tuple[list[dict[str, Any]], Course]]:
+    """Yield for each value of a sweep the rows of `runs` of its repetitions, and their course."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "sweep"
         run_sweep(make_plan(config, (varied,), reps), path, open_engine(), simulate)
         rows = pq.read_table(path / "runs.parquet").to_pylist()
-    return [rows[start : start + reps] for start in range(0, len(rows), reps)]
+        for place, course in enumerate(read_courses(path, rows, reps)):
+            assert course is not None, "a run has failed"
+            yield rows[place * reps : (place + 1) * reps], course
 
 
 def solve(config: Config) -> Equilibrium:
@@ -157,15 +166,31 @@ def tabulate_fraud() -> Iterator[Table]:
             found = find_indifference(laboratory, market, (rate / 2, rate * 3 / 2))
             table.add_row(f"{bond:g}", f"{rate:.4f}", show(found))
     yield table
+    yield from tabulate_learners(games)
+
+
+def tabulate_learners(games: Mapping[float, Config]) -> Iterator[Table]:
+    """Yield how often those who learn cheat after their burn-in, and how they got there."""
     columns = [f"{multiple:g} v*" for multiple in MULTIPLES]
-    title = "Share of jobs in which opportunists cheat, by the audit rate"
+    title = "Share of jobs in which opportunists cheat after the burn-in, by the audit rate"
     table = make_table(title, "fraud", "bond, ETH", *columns)
+    title = f"The same with a bond of {SHOWN_BOND_ETH:g} ETH, over time; * is still changing"
+    over_time = make_table(title, "fraud", "from job", *columns)
     for bond, game in games.items():
         rate = solve(game).audit_rate
         rates = Varied("audit.rate", tuple(multiple * rate for multiple in MULTIPLES))
-        by_rate = sweep(replace_keys(game, LIARS), rates, REPS)
-        table.add_row(f"{bond:g}", *(show(share(rows, "cheated"), 2) for rows in by_rate))
+        learners = replace_keys(game, {**LIARS, "jobs": LEARNERS_JOBS})
+        cells, courses = [], []
+        for rows, course in sweep(learners, rates, REPS):
+            cells.append(f"{show(share(rows, 'cheated'), 3)}{'*' * bool(course.judge().trends)}")
+            courses.append(course.list_rows())
+        table.add_row(f"{bond:g}", *cells)
+        if bond == SHOWN_BOND_ETH:
+            for spans in list(zip(*courses, strict=True))[::2]:
+                first = f"{spans[0]['first_job']:,}{' (burn-in)' * spans[0]['is_burn_in']}"
+                over_time.add_row(first, *(f"{span['cheated']:.3f}" for span in spans))
     yield table
+    yield over_time
 
 
 def find_indifference(
@@ -200,7 +225,7 @@ def tabulate_dilemma() -> Iterator[Table]:
     )
     for name, changed in RULES:
         given = {"audit.name": name} | {f"audit.{key}": value for key, value in changed.items()}
-        (rows,) = sweep(replace_keys(market, given), Varied("audit.name", (name,)), FEW)
+        ((rows, _),) = sweep(replace_keys(market, given), Varied("audit.name", (name,)), FEW)
         words = [f"{key} = {value}" for key, value in changed.items()]
         money = [
             show(estimate_mean([row[key] / row["jobs"] / scale for row in rows]), digits)
@@ -251,9 +276,9 @@ ATTACK_COLUMNS: Mapping[str, tuple[str, float, int]] = {
 
 def tabulate_attacks() -> Iterator[Table]:
     """Yield what each strategy brings and costs in the baseline, beside its honest twin."""
-    market = replace_keys(open_config("baseline"), {"jobs": JOBS})
+    market = replace_keys(open_config("baseline"), {"jobs": 2 * JOBS, "burn_in": 0.5})
     headings = [heading for heading, _, _ in ATTACK_COLUMNS.values()]
-    title = f"Strategies in the baseline, {JOBS:,} jobs, means of {FEW} runs"
+    title = f"Strategies in the baseline, {JOBS:,} jobs after as many of burn-in, {FEW} runs"
     table = make_table(title, "attacks", "strategy", *headings)
     attacks = dict(list_attacks(market))
     contests = [make_contest(config, (name,)) for name, config in attacks.items()]

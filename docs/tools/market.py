@@ -94,6 +94,8 @@ def show_bounds(kind: object) -> str:
     """Return what a value may be."""
     if isinstance(kind, msgspec.inspect.LiteralType):
         return " ".join(kind.values)
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return ", or ".join(show_bounds(one) for one in kind.types)
     if isinstance(kind, msgspec.inspect.IntType | msgspec.inspect.FloatType):
         least = f"from {kind.ge:,}" if kind.ge is not None else f"above {kind.gt:,}"
         return f"{least} to {kind.le:,}"

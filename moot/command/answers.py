@@ -13,6 +13,7 @@ from rich.table import Table
 
 from moot.command import options
 from moot.command.groups import Group
+from moot.command.over_time import make_time_table
 from moot.command.sweep import choose_engine, sweeping
 from moot.offchain.errors import UsageError
 from moot.sim.economy.audits import list_shortfalls
@@ -20,6 +21,7 @@ from moot.sim.economy.audits import list_shortfalls
 if TYPE_CHECKING:
     from moot.sim.analysis.best_response import Response
     from moot.sim.analysis.break_even import BreakEven
+    from moot.sim.analysis.over_time import Course
     from moot.sim.analysis.trials import Laboratory
     from moot.sim.economy.config import Config
     from moot.sim.estimates import Estimate
@@ -62,7 +64,8 @@ def answers() -> None:
 
     Every attack is played beside its honest twin: the same market with the same random numbers, in
     which the attackers do what is agreed. Intervals are of 95%, over repetitions; that of a best
-    response holds for the best of all that were tried.
+    response holds for the best of all that were tried. The burn-in counts nowhere (`burn_in`, half
+    of the jobs where somebody learns), and it is said whether a market still changes after it.
 
     \b
       moot answers twins weak-audit
@@ -101,9 +104,10 @@ def twins(
     with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         contest = analysis.make_contest(market, attackers)
         (pairs,) = analysis.try_pairs(laboratory, [contest], reps)
-    found = analysis.compare_twins(pairs)
+    found, course = analysis.compare_twins(pairs), analysis.follow(pairs)
     if as_json:
         told = {name: asdict(estimate) for name, estimate in found.items()}
+        told |= course.describe()
         click.echo(json.dumps({"attackers": attackers, "reps": reps, **told}, indent=2))
         return
     table = Table(title=f"{', '.join(attackers)} beside honesty, means of {reps} runs")
@@ -111,7 +115,10 @@ def twins(
         table.add_column(heading, justify="right" if heading else "left")
     for name, estimate in found.items():
         table.add_row(analysis.MEASURES[name][0], f"{estimate.value:,.4f}", _show(estimate))
-    options.make_console().print(table)
+    console = options.make_console()
+    console.print(table)
+    console.print(make_time_table(course))
+    console.print(course.judge().describe())
 
 
 @answers.command("break-even", short_help="At which value an attack no longer pays.")
@@ -142,8 +149,12 @@ def break_even(
     with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         found = find_break_even(laboratory, market, bounds, strategy, reps)
     if as_json:
-        told = asdict(found) | {"strategy": strategy, "reps": reps}
-        click.echo(json.dumps(told, indent=2))
+        value = None if found.value is None else asdict(found.value)
+        points = [
+            {"value": it.value, "gains": it.gains} | it.course.describe() for it in found.points
+        ]
+        told = {"key": found.key, "value": value, "points": points}
+        click.echo(json.dumps(told | {"strategy": strategy, "reps": reps}, indent=2))
     else:
         _show_break_even(found, strategy, reps)
     return 0 if found.value is not None else 1
@@ -188,18 +199,25 @@ def best_response(
     with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         found = find_best_responses(laboratory, market, names, shares, reps)
     if as_json:
-        told = [asdict(response) for response in found]
+        told = [
+            {"conduct": it.conduct, "rate": it.rate, "gain": asdict(it.gain)}
+            | {"burn_in": it.course.burn_in, "stationary": _is_stationary(it.course)}
+            for it in found
+        ]
         click.echo(json.dumps({"reps": reps, "responses": told}, indent=2))
         return
     table = Table(title=f"what it brings beyond honesty, ETH a job, means of {reps} runs")
-    for heading in ("conduct", "rate", "gain", "95% interval"):
+    for heading in ("conduct", "rate", "gain", "95% interval", "stationary"):
         table.add_column(heading, justify="left" if heading == "conduct" else "right")
     for response in found[:_SHOWN]:
         gain = f"{response.gain.value:+.5f}"
-        table.add_row(response.conduct, f"{response.rate:g}", gain, _show(response.gain))
+        words = (response.conduct, f"{response.rate:g}", gain, _show(response.gain))
+        table.add_row(*words, _say(response.course))
     console = options.make_console()
     console.print(table)
+    console.print(make_time_table(found[0].course))
     console.print(_conclude(found[0]))
+    console.print(found[0].course.judge().describe())
 
 
 def _conclude(best: "Response") -> str:
@@ -250,12 +268,14 @@ def _open_laboratory(
 def _show_break_even(found: "BreakEven", strategy: str, reps: int) -> None:
     """Print the values that were tried, and the place that was found."""
     table = Table(title=f"gain of {strategy} over honesty, means of {reps} runs")
-    for heading in (found.key, "gain, ETH a job"):
+    for heading in (found.key, "gain, ETH a job", "stationary"):
         table.add_column(heading, justify="right")
     for point in found.points:
-        table.add_row(f"{point.value:g}", f"{point.mean:+.6f}")
+        table.add_row(f"{point.value:g}", f"{point.mean:+.6f}", _say(point.course))
     console = options.make_console()
     console.print(table)
+    console.print(make_time_table(found.nearest.course))
+    console.print(f"at {found.nearest.value:g} {found.nearest.course.judge().describe()}")
     first, last = found.points[0], found.points[-1]
     if found.value is None:
         does = "pays" if first.mean > 0 else "does not pay"
@@ -268,6 +288,17 @@ def _show_break_even(found: "BreakEven", strategy: str, reps: int) -> None:
         f"{strategy} breaks even at {found.key} = {found.value.value:.4g}, 95% interval "
         f"{_show(found.value)}; it pays {'below' if first.mean > 0 else 'above'}"
     )
+
+
+def _is_stationary(course: "Course") -> bool | None:
+    """Return whether a market has ceased to change; None if there are too few jobs to say."""
+    verdict = course.judge()
+    return verdict.is_stationary if verdict.is_known else None
+
+
+def _say(course: "Course") -> str:
+    """Return the same in a word."""
+    return {True: "yes", False: "no", None: "?"}[_is_stationary(course)]
 
 
 def _show(estimate: "Estimate") -> str:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 _GWEI = 10**9
 _WEI_DIGITS = 18
+_WORTH_A_TEST = 200
+"""Jobs of which it is said whether they are stationary; a burn-in is always worth it."""
+
 _COUNTS = ("agents", "gone", "jobs", "cheated", "slashed", "forfeits")
 """What is shown of a strategy's agents together."""
 
@@ -21,7 +24,8 @@ def show_market(results: "Results", console: Console) -> None:
     (run,) = results.to_arrow("runs").to_pylist()
     accounts = results.sum_accounts()
     console.print(
-        f"[bold]{run['jobs']:,} jobs[/] in {run['blocks']:,} blocks: {run['right']:,} answers "
+        f"[bold]{run['jobs']:,} jobs[/] in {run['blocks']:,} blocks{_tell_burn_in(run)}: "
+        f"{run['right']:,} answers "
         f"right, {run['wrong']:,} wrong, {run['void']:,} void, {run['unserved']:,} jobs unserved",
         markup=True,
     )
@@ -49,6 +53,9 @@ def show_market(results: "Results", console: Console) -> None:
         "was paid and wrong answers cost"
     )
     console.print(_make_strategy_table(results))
+    if run["burn_in"] or run["jobs"] >= _WORTH_A_TEST:
+        courses = [course for course in results.follow() if course is not None]
+        console.print(*(course.judge().describe() for course in courses), sep="\n")
     if accounts:
         console.print(_make_account_table(accounts))
         console.print(_make_gas_table(results.tabulate_calls()))
@@ -64,6 +71,12 @@ def show_market(results: "Results", console: Console) -> None:
             if it["played"]
         ]
         console.print(f"gas of the table against the chain's: {', '.join(parts)}")
+
+
+def _tell_burn_in(run: "Row") -> str:
+    """Return what is left out, if anything is."""
+    left_out = run["burn_in"]
+    return f" (after {left_out:,} of burn-in, which no sum counts)" if left_out else ""
 
 
 def _make_table(title: str, names: int, *headers: str) -> Table:

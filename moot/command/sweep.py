@@ -200,6 +200,9 @@ def show(results: "Results") -> None:
         table.add_row(*names, f"{len(done)} of {len(rows)}", *_describe(done))
     console = options.make_console()
     console.print(table)
+    verdicts = [course.judge() for course in results.follow() if course is not None]
+    if restless := [verdict for verdict in verdicts if verdict.trends]:
+        console.print(f"{len(restless)} of {len(verdicts)} settings are {restless[0].describe()}")
     console.print(
         f"{counts['runs']} runs, {counts['failed']} of them failed; {results.played} were played "
         f"now. The tables are in {results.folder}; `moot report {results.folder}` draws them."

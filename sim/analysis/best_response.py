@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import msgspec
 
 from moot.offchain.errors import UsageError
+from moot.sim.analysis.over_time import Course
 from moot.sim.analysis.trials import Laboratory
-from moot.sim.analysis.twins import Contest, try_pairs
+from moot.sim.analysis.twins import Contest, follow, try_pairs
 from moot.sim.economy.config import Config, Group
 from moot.sim.economy.strategies.base import HONEST
 from moot.sim.estimates import CONFIDENCE, Estimate, estimate_mean
@@ -16,11 +17,19 @@ from moot.sim.strategies import STRATEGIES
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A conduct at a rate, and what it brings beyond honesty, in ETH for each job."""
+    """A conduct at a rate, and what it brings beyond honesty.
+
+    Attributes:
+        conduct: its name.
+        rate: the share of jobs in which it is chosen.
+        gain: in ETH for each job.
+        course: the market with it, over time.
+    """
 
     conduct: str
     rate: float
     gain: Estimate
+    course: Course
 
 
 def list_conducts() -> tuple[str, ...]:
@@ -65,10 +74,10 @@ def find_best_responses(
     contests = [_admit(config, conduct, rate) for conduct, rate in grid]
     tried = try_pairs(laboratory, contests, reps)
     confidence = 1 - (1 - CONFIDENCE) / len(grid)
-    found = [
-        Response(conduct, rate, estimate_mean([it.gain_eth_per_job for it in pairs], confidence))
-        for (conduct, rate), pairs in zip(grid, tried, strict=True)
-    ]
+    found = []
+    for (conduct, rate), pairs in zip(grid, tried, strict=True):
+        gain = estimate_mean([it.gain_eth_per_job for it in pairs], confidence)
+        found.append(Response(conduct, rate, gain, follow(pairs)))
     return sorted(found, key=lambda response: -response.gain.value)
 
 

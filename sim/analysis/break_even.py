@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from moot.offchain.errors import UsageError
+from moot.sim.analysis.over_time import Course
 from moot.sim.analysis.trials import Laboratory
-from moot.sim.analysis.twins import make_contest, try_pairs
+from moot.sim.analysis.twins import follow, make_contest, try_pairs
 from moot.sim.economy.config import Config, replace_key
 from moot.sim.estimates import Estimate, Floats, estimate
 from moot.sim.experiments.plan import check_names
@@ -29,10 +30,17 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value of the key, and the attackers' gain there, in ETH for each job, by repetition."""
+    """A value of the key, and what the market comes to there.
+
+    Attributes:
+        value: the value.
+        gains: the attackers' gain, in ETH for each job, by repetition.
+        course: the market over time.
+    """
 
     value: float
     gains: tuple[float, ...]
+    course: Course
 
     @property
     def mean(self) -> float:
@@ -53,6 +61,14 @@ class BreakEven:
     key: str
     value: Estimate | None
     points: tuple[Point, ...]
+
+    @property
+    def nearest(self) -> Point:
+        """The point that was tried nearest to the place; the first if there is no place."""
+        if self.value is None:
+            return self.points[0]
+        place = self.value.value
+        return min(self.points, key=lambda point: abs(point.value - place))
 
 
 def parse_range(text: str) -> Range:
@@ -99,8 +115,10 @@ def find_break_even(
             check_names(one)
         contests = [make_contest(one, (strategy,)) for one in configs]
         tried = try_pairs(laboratory, contests, reps)
-        gains = [tuple(pair.gain_eth_per_job for pair in pairs) for pairs in tried]
-        return [Point(value, one) for value, one in zip(values, gains, strict=True)]
+        return [
+            Point(value, tuple(pair.gain_eth_per_job for pair in pairs), follow(pairs))
+            for value, pairs in zip(values, tried, strict=True)
+        ]
 
     low, high = try_values((place.low, place.high))
     points = [low, high]

@@ -12,7 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from moot.offchain.errors import MootError
+from moot.sim.analysis.over_time import COLUMNS, measure_shares
 from moot.sim.economy.config import Config
+from moot.sim.economy.spans import SPANS
+from moot.sim.estimates import Floats
 from moot.sim.experiments.engines import Player
 from moot.sim.experiments.parts import FAILED, Play, Progress, read_result
 from moot.sim.experiments.plan import Run
@@ -26,10 +29,10 @@ class TrialError(MootError):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one run came to.
+    """What one run came to after its burn-in.
 
     Attributes:
-        profits_eth: of each agent, by its number: the change of its wealth.
+        profits_eth: of each agent, by its number: what jobs have changed of its wealth.
         jobs: of each agent, by its number: how many it took.
         roles: of each agent, likewise: client, provider or watcher.
         strategies: of each agent, likewise.
@@ -39,18 +42,28 @@ class Trial:
         locked_eth_blocks: capital that was locked x blocks, of all agents.
         blocks: of each job that was served: from the first claim to the payout.
         run: its row of `runs`, as far as the run itself knows it.
+        all_jobs: jobs of the whole run.
+        burn_in: how many of them are burn-in.
+        shares: by the name of a measure, its value in each span of the whole run.
+        span_profits_eth: of each span of the whole run and each agent.
+        span_jobs: likewise.
     """
 
-    profits_eth: np.ndarray[Any, np.dtype[np.float64]]
-    jobs: np.ndarray[Any, np.dtype[np.float64]]
+    profits_eth: Floats
+    jobs: Floats
     roles: tuple[str, ...]
     strategies: tuple[str, ...]
     clients_eth: float
     bonds_eth: float
     burned_eth: float
     locked_eth_blocks: float
-    blocks: np.ndarray[Any, np.dtype[np.float64]]
+    blocks: Floats
     run: Mapping[str, Any]
+    all_jobs: int
+    burn_in: int
+    shares: Mapping[str, Floats]
+    span_profits_eth: Floats
+    span_jobs: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +107,44 @@ def read_trial(part: Path) -> Trial:
     told = read_result(part)
     if told["status"] == FAILED:
         raise TrialError(f"a run that the answer needs has failed: {told['error']}")
-    agents = pq.read_table(part / "agents.parquet")
-    jobs = pq.read_table(part / "jobs.parquet", columns=["outcome", "blocks", "bond_gwei", "seats"])
+    burn_in, all_jobs = told["burn_in"], told["jobs"] + told["burn_in"]
+    agents = pq.read_table(part / "agents.parquet", columns=["role", "strategy"])
+    spans = pq.read_table(part / "spans.parquet")
+    late = spans.filter(pc.invert(spans["is_burn_in"]))
+    columns = [*COLUMNS, "blocks", "bond_gwei", "seats"]
+    jobs = pq.read_table(part / "jobs.parquet", columns=columns)
     served = jobs.filter(pc.not_equal(jobs["outcome"].cast(pa.string()), "unserved"))
+    served = served.filter(pc.greater_equal(served["job"], burn_in))
     bonds = pc.multiply(served["bond_gwei"], served["seats"])
+    (shares,) = measure_shares([jobs], {jobs["run"][0].as_py(): all_jobs}).values()
     return Trial(
-        profits_eth=_to_floats(agents["profit_gwei"]) / GWEI,
-        jobs=_to_floats(agents["jobs"]),
+        profits_eth=_add_up(late, "profit_gwei", agents.num_rows).sum(axis=0) / GWEI,
+        jobs=_add_up(late, "jobs", agents.num_rows).sum(axis=0),
         roles=tuple(agents["role"].to_pylist()),
         strategies=tuple(agents["strategy"].to_pylist()),
         clients_eth=told["client_gwei"] / GWEI,
         bonds_eth=(pc.sum(bonds).as_py() or 0) / GWEI,
         burned_eth=told["burned_gwei"] / GWEI,
-        locked_eth_blocks=float(_to_floats(agents["locked_gwei_blocks"]).sum()) / GWEI,
+        locked_eth_blocks=float(_to_floats(late["locked_gwei_blocks"]).sum()) / GWEI,
         blocks=_to_floats(served["blocks"]),
         run=told,
+        all_jobs=all_jobs,
+        burn_in=burn_in,
+        shares=shares,
+        span_profits_eth=_add_up(spans, "profit_gwei", agents.num_rows) / GWEI,
+        span_jobs=_add_up(spans, "jobs", agents.num_rows),
     )
 
 
-def _to_floats(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.float64]]:
-    floats: np.ndarray[Any, np.dtype[np.float64]] = column.to_numpy().astype(np.float64)
+def _add_up(spans: pa.Table, column: str, agents: int) -> Floats:
+    """Return a column of `spans` by span and agent."""
+    found: Floats = np.zeros((SPANS, agents))
+    np.add.at(
+        found, (spans["span"].to_numpy(), spans["agent"].to_numpy()), spans[column].to_numpy()
+    )
+    return found
+
+
+def _to_floats(column: pa.ChunkedArray) -> Floats:
+    floats: Floats = column.to_numpy().astype(np.float64)
     return floats

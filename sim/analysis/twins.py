@@ -7,10 +7,12 @@ import msgspec
 import numpy as np
 
 from moot.offchain.errors import UsageError
+from moot.sim.analysis.over_time import Course
 from moot.sim.analysis.trials import Laboratory, Trial
 from moot.sim.economy.config import Config, Group
+from moot.sim.economy.spans import choose_share
 from moot.sim.economy.strategies.base import HONEST, WATCHER
-from moot.sim.estimates import Estimate, estimate_mean
+from moot.sim.estimates import Estimate, Floats, estimate_mean
 from moot.sim.experiments.plan import spawn_seed
 
 
@@ -48,6 +50,15 @@ class Pair:
         """The gain for each job that they have as honest agents; 0 if they have none."""
         jobs = float(self.twin.jobs[list(self.attackers)].sum())
         return self.gain_eth / jobs if jobs else 0.0
+
+    @property
+    def span_gains(self) -> Floats:
+        """The same in each span, burn-in included; NaN where they have no job."""
+        chosen = list(self.attackers)
+        gains = (self.attack.span_profits_eth - self.twin.span_profits_eth)[:, chosen].sum(axis=1)
+        jobs = self.twin.span_jobs[:, chosen].sum(axis=1)
+        found: Floats = np.divide(gains, jobs, out=np.full(len(jobs), np.nan), where=jobs > 0)
+        return found
 
     @property
     def clients_loss_eth(self) -> float:
@@ -122,7 +133,8 @@ def try_pairs(laboratory: Laboratory, contests: Sequence[Contest], reps: int) ->
     Args:
         laboratory: where they are played.
         contests: the markets.
-        reps: how often each is repeated; repetition r has the same seed in all of them.
+        reps: how often each is repeated; repetition r has the same seed in all of them. A twin
+            has its market's burn-in, whether or not somebody learns in it.
 
     Returns:
         For each market its pairs, by repetition.
@@ -132,8 +144,9 @@ def try_pairs(laboratory: Laboratory, contests: Sequence[Contest], reps: int) ->
     """
     repeated = [(contest, rep) for contest in contests for rep in range(reps)]
     configs = [
-        msgspec.structs.replace(config, seed=spawn_seed(config.seed, rep))
+        msgspec.structs.replace(config, seed=spawn_seed(config.seed, rep), burn_in=share)
         for contest, rep in repeated
+        for share in [choose_share(contest.attack)]
         for config in (contest.attack, contest.twin)
     ]
     names = [msgspec.json.encode(config) for config in configs]
@@ -145,6 +158,14 @@ def try_pairs(laboratory: Laboratory, contests: Sequence[Contest], reps: int) ->
         for (contest, _), attack, twin in zip(repeated, trials[::2], trials[1::2], strict=True)
     ]
     return [pairs[start : start + reps] for start in range(0, len(pairs), reps)]
+
+
+def follow(pairs: Sequence[Pair]) -> Course:
+    """Return what becomes of a market with attackers, and of their gain, over time."""
+    trials = [pair.attack for pair in pairs]
+    series = {name: np.array([each.shares[name] for each in trials]) for name in trials[0].shares}
+    series["gain"] = np.array([pair.span_gains for pair in pairs])
+    return Course(trials[0].all_jobs, trials[0].burn_in, series)
 
 
 MEASURES: dict[str, tuple[str, Callable[[Pair], float]]] = {

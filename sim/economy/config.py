@@ -8,7 +8,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -17,6 +17,9 @@ from moot.offchain.errors import UsageError
 
 GWEI = 10**9
 """The number of gwei in an ETH."""
+
+AUTO: Final = "auto"
+"""The burn-in that depends on whether somebody learns."""
 
 IN_PROCESS = "tester"
 """The chain that is py-evm in this process."""
@@ -189,6 +192,8 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
         watchers_asked: how many watchers are asked about each job that is to be audited; what they
             are paid is divided among them.
         moves_of_games: of how many games each move is written down.
+        burn_in: which share of the jobs, the first ones, no sum counts, in twentieths; `auto` is
+            half of them where a strategy learns and not all is played, and none elsewhere.
         program: what every job is about.
         chain: what gas costs, and silence.
         clients: who have the jobs.
@@ -211,6 +216,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     seats: Annotated[int, Meta(ge=1, le=8)] = 1
     watchers_asked: Annotated[int, Meta(ge=1, le=64)] = 1
     moves_of_games: Count = 20
+    burn_in: Annotated[float, Meta(ge=0, le=0.95)] | Literal["auto"] = AUTO
     program: Program = field(default_factory=Program)
     chain: Chain = field(default_factory=Chain)
     clients: Clients = field(default_factory=Clients)
@@ -243,12 +249,18 @@ def parse_config(values: Mapping[str, Any], source: str) -> Config:
         key = where.strip("`").lstrip(".") or "the file"
         what = f"{what[0].lower()}{what[1:]}".replace("`", "")
         if what.startswith("invalid enum value"):
-            choices = get_args(get_type_hints(Config).get(key))
+            choices = _list_choices(get_type_hints(Config).get(key))
             what += f"; choose one of {', '.join(map(str, choices))}"
         place = source if source.endswith(f" {key}") else f"{source}: {key}"
         raise UsageError(f"{place}: {what}") from None
     _check_sense(config, source)
     return config
+
+
+def _list_choices(hint: object) -> list[str]:
+    """Return the words that a key may have."""
+    inner = get_args(hint)
+    return [it for it in inner if isinstance(it, str)] or [w for it in inner for w in get_args(it)]
 
 
 def load_config(path: Path) -> Config:

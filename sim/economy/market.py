@@ -236,7 +236,8 @@ class Market:
         deal.begin_work()
         if watchers:
             inspection.begin(deal, ready)
-        inspection.count_audit(deal, rate, is_busy=is_busy)
+        if not self._clerk.is_early(job):
+            inspection.count_audit(deal, rate, is_busy=is_busy)
         deal.began = deal.begins = ready + deal.delay_blocks
         heappush(self._heap, (deal.ends, number, deal))
 
@@ -390,7 +391,8 @@ class Market:
         if deal.case.outcome == "wrong" and deal.job.gain_gwei:
             people.pay_gain(deal)
         if config.capital.rate:
-            self._clerk.counts.capital_gwei += people.charge_capital(deal, self._prices.block)
+            cost_gwei = people.charge_capital(deal, self._prices.block)
+            self._clerk.choose_counts(deal.job).capital_gwei += cost_gwei
         played = None
         if deal.case.is_disputed:
             played = self.outcomes.verify(deal.lineup, deal.number, deal.case, deal.closed)

@@ -15,6 +15,7 @@ from moot.sim.economy.facts import Job
 from moot.sim.economy.ledger import Ledger
 from moot.sim.economy.prices import Prices
 from moot.sim.economy.schema import STAGES
+from moot.sim.economy.spans import SpanBook
 from moot.sim.economy.strategies.base import HONEST, WATCHER
 
 NOBODY = "nobody-can"
@@ -48,6 +49,7 @@ class Counts:
     """The counts of a run; names and order are those of `schema.RUNS`."""
 
     jobs: int = 0
+    burn_in: int = 0
     right: int = 0
     wrong: int = 0
     void: int = 0
@@ -105,7 +107,16 @@ class Clerk:
         self._run, self._sink, self.prices, self._ledger = run, sink, prices, ledger
         self._config = config
         self._games = 0
-        self.counts = Counts()
+        self._spans = SpanBook(config)
+        self.counts, self._early = Counts(burn_in=self._spans.burn_in), Counts()
+
+    def is_early(self, job: Job) -> bool:
+        """Return whether a job is of the burn-in."""
+        return job.number < self._spans.burn_in
+
+    def choose_counts(self, job: Job) -> Counts:
+        """Return the counts to which a job belongs; those of the burn-in are in no sum."""
+        return self._early if self.is_early(job) else self.counts
 
     def note(self, kind: str, agent: Agent, job: int | None = None, detail: str = "") -> None:
         """Note something about an agent."""
@@ -134,7 +145,7 @@ class Clerk:
 
     def refuse(self, job: Job, client: Agent, reason: str) -> None:
         """Write down a job that nobody served, and why."""
-        counts = self.counts
+        counts = self.choose_counts(job)
         counts.jobs += 1
         counts.unserved += 1
         begin = (self._run, job.number, job.block, job.block, client.number, None, None, None, 0)
@@ -149,7 +160,8 @@ class Clerk:
             bill: what it has come to.
             played: the same case on a chain, if it was played there, too.
         """
-        counts, case, job, watchers = self.counts, deal.case, deal.job, deal.watchers
+        case, job, watchers = deal.case, deal.job, deal.watchers
+        counts = self.choose_counts(job)
         outcome, is_cheated = case.outcome, False
         for part in deal.parts:
             if part.conduct != HONEST:
@@ -163,6 +175,7 @@ class Clerk:
         if deal.client.role == "client":
             client_gwei += self._appraise(job.value_gwei, outcome)
             counts.client_gwei += client_gwei
+        self._spans.add(deal, bill.client_gwei, self.prices.block)
         counts.right += outcome == "right"
         counts.wrong += outcome == "wrong"
         counts.void += outcome == "void"
@@ -223,7 +236,7 @@ class Clerk:
         Returns:
             How many accounts have come too late, and what it has cost in all.
         """
-        counts, missed = self.counts, deal.missed
+        counts, missed = self.choose_counts(deal.job), deal.missed
         cost_gwei = sum([part.missed_gwei for part in deal.everybody])
         counts.waited += 1
         counts.missed_clocks += missed
@@ -300,13 +313,11 @@ class Clerk:
             audits.tell()
         )
         counts.blocks = self.prices.block
+        profits = self._spans.sum_profits(everybody)
+        counts.honest_gwei, counts.cheat_gwei, counts.watcher_gwei = profits
+        for row in self._spans.list_rows(everybody):
+            self._sink.add("spans", (self._run, *row))
         for agent in everybody:
-            if agent.role == "watcher":
-                counts.watcher_gwei += agent.earned_gwei
-            elif agent.role == "provider" and agent.strategy_name == HONEST:
-                counts.honest_gwei += agent.earned_gwei
-            elif agent.role == "provider":
-                counts.cheat_gwei += agent.earned_gwei
             wealth = self._ledger.free[agent.number] + self._ledger.locked[agent.number]
             self._sink.add(
                 "agents",

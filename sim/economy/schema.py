@@ -146,6 +146,23 @@ AGENTS = _columns(
 )
 """One row for each agent."""
 
+SPANS = _columns(
+    span=_INT,  # a twentieth of the jobs, from 0, by their numbers
+    first_job=_INT,  # the number of its first job
+    is_burn_in=_BOOL,  # whether its jobs are burn-in, which no sum counts
+    agent=_INT,
+    role=_NAME,  # client, provider, watcher
+    strategy=_NAME,
+    jobs=_INT,  # of the span that it took, or checked
+    cheated=_INT,  # jobs in which it cheated
+    slashed=_INT,  # jobs in which it lost a bond
+    work_gwei=_INT,  # what it paid for computing
+    fees_gwei=_INT,  # what a provider or watcher paid for gas
+    locked_gwei_blocks=_FLOAT,  # capital that was locked x blocks
+    profit_gwei=_INT,  # change of its wealth by these jobs
+)
+"""One row for each agent and each span in which it had a job."""
+
 LEDGER = _columns(
     block=_INT,
     base_fee_wei=_INT,
@@ -177,6 +194,7 @@ TABLES: Mapping[str, pa.Schema] = {
     "calls": CALLS,
     "accounts": ACCOUNTS,
     "agents": AGENTS,
+    "spans": SPANS,
     "ledger": LEDGER,
     "events": EVENTS,
 }
@@ -187,7 +205,8 @@ RUNS = _columns(
     seed=_INT,
     status=_NAME,  # done, failed
     error=_TEXT,  # one line; null if it is done
-    jobs=_INT,
+    jobs=_INT,  # after the burn-in, as all sums
+    burn_in=_INT,  # jobs before them, which no sum counts
     right=_INT,
     wrong=_INT,
     void=_INT,
@@ -201,8 +220,8 @@ RUNS = _columns(
     audit_rate_asked=_FLOAT,  # mean of what the rule asks for, over the jobs that were served
     audit_rate_achieved=_FLOAT,  # share of the jobs that were served and audited in time
     disputed=_INT,
-    played=_INT,
-    disagreements=_INT,
+    played=_INT,  # disputes, of the whole run
+    disagreements=_INT,  # of the whole run
     violations=_INT,  # of invariants
     waited=_INT,  # jobs of which a call has waited for a block that it could pay
     missed_clocks=_INT,  # accounts that were too late because of that

@@ -5,16 +5,18 @@ Whatever plays it, a run leaves the same part, so that results do not depend on 
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Protocol
@@ -23,12 +25,15 @@ from moot.offchain.errors import MootError
 from moot.sim.experiments.parts import Ended, Play, Progress, play_part
 from moot.sim.experiments.plan import Run
 
+TRIES = 3
+"""How often a run is tried whose process dies, the first time included."""
+
 AHEAD = 2
 """Runs that each process has been given, the one that it plays included."""
 
 
 class SweepError(MootError):
-    """A process that plays runs ended before its time."""
+    """Processes that play runs ended before their time, again and again."""
 
 
 class Player(Protocol):
@@ -47,7 +52,7 @@ class Player(Protocol):
 
         Raises:
             CannotWrite: the operating system refuses to write a part.
-            SweepError: a process ended before its time.
+            SweepError: processes ended before their time, as often as a run is tried.
         """
 
 
@@ -88,35 +93,91 @@ class Processes:
     @contextmanager
     def open(self) -> Iterator[Player]:
         """Make ready to play; see `Engine`."""
-        with _open_pool(self.count) as pool:
-            yield partial(_play_in_pool, pool, self.count * AHEAD)
+        with ExitStack() as pools:
+            yield partial(_play_in_pools, _Pools(self.count, pools))
+
+
+class _Pools:
+    """A pool of processes, and another one when it has died.
+
+    Args:
+        count: how many processes there are at once.
+        stack: closes all pools.
+    """
+
+    def __init__(self, count: int, stack: ExitStack) -> None:
+        self.count, self._stack = count, stack
+        self._pool: ProcessPoolExecutor | None = None
+
+    def take(self) -> ProcessPoolExecutor:
+        """Return a pool that is alive, as far as anybody knows."""
+        if self._pool is None:
+            self._pool = self._stack.enter_context(_open_pool(self.count))
+        return self._pool
+
+    def bury(self) -> None:
+        """Let the next pool be another one."""
+        self._pool = None
+
+
+def _play_in_pools(
+    pools: _Pools, play: Play, runs: Iterable[Run], parts: Path, progress: Progress
+) -> Iterator[Ended]:
+    """Play runs in a pool of processes, and in another one when a process dies; see `Player`.
+
+    A dead process takes its pool along, and nobody knows which run it had: all that were lost are
+    tried again, each a few times at most.
+    """
+    del progress
+    coming, losses = iter(runs), Counter[int]()
+    lost: list[Run] = []
+    while True:
+        waiting = chain(lost, coming)
+        lost = yield from _play_in_pool(pools.take(), pools.count * AHEAD, play, waiting, parts)
+        if not lost:
+            return
+        pools.bury()
+        losses.update(run.number for run in lost)
+        if max(losses.values()) == TRIES:
+            raise SweepError(
+                f"a run was lost {TRIES} times with the process that played it, perhaps for want "
+                "of memory; give the command again to go on, with fewer processes (-j)"
+            )
+        for run in lost:  # its part may be there, without the word that it is
+            shutil.rmtree(parts / str(run.number), ignore_errors=True)
 
 
 def _play_in_pool(
-    pool: ProcessPoolExecutor,
-    ahead: int,
-    play: Play,
-    runs: Iterable[Run],
-    parts: Path,
-    progress: Progress,
-) -> Iterator[Ended]:
-    """Play runs in a pool that has been given so many at once; see `Player`."""
-    del progress
-    coming = iter(runs)
-    waiting: set[Future[Ended]] = set()
+    pool: ProcessPoolExecutor, ahead: int, play: Play, runs: Iterator[Run], parts: Path
+) -> Generator[Ended, None, list[Run]]:
+    """Play runs in a pool that is given so many at once; return those that died with it."""
+    waiting: dict[Future[Ended], Run] = {}
+    lost: list[Run] = []
     while True:
-        for run in islice(coming, ahead - len(waiting)):
-            waiting.add(pool.submit(play_part, play, run, parts))
+        if not lost:
+            for run in islice(runs, ahead - len(waiting)):
+                waiting[_submit(pool, play, run, parts)] = run
         if not waiting:
-            return
-        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        try:
-            yield from [future.result() for future in done]
-        except BrokenProcessPool:
-            raise SweepError(
-                "a process that plays runs was ended, perhaps for want of memory; "
-                "give the command again to go on, with fewer processes (-j)"
-            ) from None
+            return lost
+        done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+        for future in done:
+            run = waiting.pop(future)
+            try:
+                ended = future.result()
+            except BrokenProcessPool:
+                lost.append(run)
+            else:
+                yield ended
+
+
+def _submit(pool: ProcessPoolExecutor, play: Play, run: Run, parts: Path) -> Future[Ended]:
+    """Give a pool a run; if the pool has died, what comes of it is that."""
+    try:
+        return pool.submit(play_part, play, run, parts)
+    except BrokenProcessPool as error:
+        died: Future[Ended] = Future()
+        died.set_exception(error)
+        return died
 
 
 _QUIETLY = "ignore:resource_tracker"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.offchain.errors import UsageError
-from moot.sim.experiments.engines import AHEAD, Player, SweepError
+from moot.sim.experiments.engines import AHEAD, TRIES, Player, SweepError
 from moot.sim.experiments.parts import Ended, Play, Progress, play_part
 from moot.sim.experiments.plan import Run
 from moot.sim.experiments.provenance import describe_versions
@@ -28,6 +28,9 @@ from moot.sim.writing import reporting
 
 PATIENCE_SECONDS = 10.0
 """How long an address may take to answer as a Ray cluster does."""
+
+_ASKS_FOR_A_TOKEN = ("invalidauthtoken", "authentication token")
+"""What Ray's check says, in small letters, where a cluster wants a token that is not there."""
 
 _Files = dict[str, bytes]
 
@@ -63,7 +66,7 @@ def _play_on(
 ) -> Iterator[Ended]:
     """Play runs on a cluster that has been given so many at once; see `Player`."""
     del progress
-    remote = ray.remote(max_retries=0)(play_elsewhere)
+    remote = ray.remote(max_retries=TRIES - 1)(play_elsewhere)
     versions = describe_versions()
     coming = iter(runs)
     waiting: list[Any] = []
@@ -79,7 +82,8 @@ def _play_on(
             raise error.cause from None
         except ray.exceptions.RayError as error:
             raise SweepError(
-                f"Ray lost a run ({type(error).__name__}); give the command again to go on"
+                f"Ray lost a run {TRIES} times ({type(error).__name__}); give the command again to "
+                "go on"
             ) from None
         _unpack(files, parts, ended.number)
         yield ended
@@ -117,13 +121,16 @@ def _unpack(files: _Files, parts: Path, number: int) -> None:
 
 @contextmanager
 def _connect(address: str | None, count: int) -> Iterator[Any]:
-    """Connect with Ray, silently; leave it again at the end."""
+    """Connect with Ray, silently; leave it again at the end.
+
+    A cluster of its own on this machine has a token of its own, which Ray makes.
+    """
     if find_spec("ray") is None:
         raise UsageError("Ray is not installed; pip install 'moot[ray]', or --engine processes")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # it would warn about this
-    if address not in (None, "auto"):
-        _check_address(str(address))
+    if address is not None:
+        _check_address(address)
     import ray  # noqa: PLC0415 - an extra, and slow
 
     options: dict[str, Any] = {"address": address}
@@ -146,15 +153,31 @@ def _check_address(address: str) -> None:
 
     Ray's own check runs in a process of its own, because it can't be stopped otherwise.
     """
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check"]
+    refusal = f"no Ray cluster answers at {address}; start one by `ray start --head`, or correct it"
+    try:
+        if address != "auto":
+            _reach(address)
+            command += ["--address", address]
+        subprocess.run(  # noqa: S603 - Ray's own command
+            command, timeout=PATIENCE_SECONDS, check=True, capture_output=True, text=True
+        )
+    except subprocess.CalledProcessError as error:
+        says = f"{error.stdout}{error.stderr}".lower()
+        if any(words in says for words in _ASKS_FOR_A_TOKEN):
+            raise UsageError(
+                f"the Ray cluster at {address} asks for its token; set RAY_AUTH_MODE=token, and "
+                "put what `ray get-auth-token` prints on its head into ~/.ray/auth_token or "
+                "RAY_AUTH_TOKEN, on all its machines"
+            ) from None
+        raise UsageError(refusal) from None
+    except (OSError, OverflowError, subprocess.SubprocessError):
+        raise UsageError(refusal) from None
+
+
+def _reach(address: str) -> None:
+    """Refuse an address that is none, or at which nothing listens."""
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal():
         raise UsageError(f"--address {address} is none; write host:port of the cluster, or auto")
-    refusal = f"no Ray cluster answers at {address}; start one by `ray start --head`, or correct it"
-    try:
-        socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS).close()
-        command = (sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address")
-        subprocess.run(  # noqa: S603 - Ray's own command
-            [*command, address], timeout=PATIENCE_SECONDS, check=True, capture_output=True
-        )
-    except (OSError, OverflowError, subprocess.SubprocessError):
-        raise UsageError(refusal) from None
+    socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS).close()

@@ -18,8 +18,8 @@ MOVE = ("move", "block", "stage", "player", "call", "gas")
 def collect_games(results: Results) -> tuple[list[dict[str, Any]], int]:
     """Return the games that a report shows, and how many have their moves in the folder.
 
-    A game is an object of what is known of it (`run`, `game`, `job`, `lineup`, `fidelity`,
-    `outcome`, `strategies`) and its `moves`, each a list of the values of `MOVE`.
+    A game is an object of what is known of it (`run`, `rep`, `seed`, `game`, `job`, `lineup`,
+    `fidelity`, `outcome`, `strategies`) and its `moves`, each a list of the values of `MOVE`.
     """
     if not results.count_rows("moves") or not results.count_rows("games"):
         return [], 0
@@ -49,11 +49,14 @@ def _read_heads(
 ) -> dict[tuple[int, int], dict[str, Any]]:
     """Return what is known of games besides their moves."""
     columns = ["game", "job", "lineup", "fidelity", "outcome"]
-    games = results.read("games", columns)
+    games = results.read("games", columns, with_burn_in=True)
     games = games.filter(pc.less_equal(games["run"], last_run))
     strategies = _read_strategies(results, wanted, last_run)
+    runs = results.runs.select(["run", "rep", "seed"]).to_pylist()
+    whence = {row["run"]: {"rep": row["rep"], "seed": row["seed"]} for row in runs}
     return {
         (row["run"], row["game"]): {name: _clean(value) for name, value in row.items()}
+        | whence[row["run"]]
         | {"strategies": _clean("+".join(strategies[row["run"], row["game"]]))}
         for row in games.to_pylist()
         if (row["run"], row["game"]) in wanted
@@ -66,7 +69,7 @@ def _read_strategies(
     """Return whose conducts met in each game: the strategies, in the order of the lineup."""
     found: dict[tuple[int, int], list[str]] = defaultdict(list)
     if results.count_rows("parties"):
-        parties = results.read("parties", ["game", "strategy"])
+        parties = results.read("parties", ["game", "strategy"], with_burn_in=True)
         for row in parties.filter(pc.less_equal(parties["run"], last_run)).to_pylist():
             if (row["run"], row["game"]) in wanted:
                 found[row["run"], row["game"]].append(row["strategy"])

@@ -132,7 +132,7 @@
     const game = games[number];
     const moves = game.moves.map((move) => Object.fromEntries(columns.map((c, i) => [c, move[i]])));
     document.getElementById("title").textContent =
-      `Run ${game.run}, game ${game.game} (job ${game.job}), ${game.fidelity}: ` +
+      `Run ${game.run}, game ${game.game} (job ${game.job}, repetition ${game.rep}, seed ${game.seed}), ${game.fidelity}: ` +
       `${game.lineup} by ${game.strategies} → ${game.outcome}, ${moves.length} moves`;
     select.value = String(number);
     before.disabled = number === 0;

@@ -9,37 +9,55 @@ from moot.sim.report.text import name_key
 
 UNKNOWN = "unknown"
 SHOWN = 4
+_SEED = "set.seed"
+"""The column of the key `seed`."""
 """Values of a varied key that are listed before it is only said how many there are."""
 
 
 def describe(results: Results) -> str:
-    """Return seed, fork, compiler, prices and what was varied."""
+    """Return seeds and repetitions, fork, compiler, prices, what was varied and what was set."""
     found = results.provenance
     chain = _get(found, "config", "chain") or {}
+    given = {*results.keys, *results.fixed}
     parts = [
-        f"seed {_describe_seed(results)}",
+        _describe_seeds(results),
         f"fork {_show(_find(found, 'fork'))}",
         f"Vyper {_show(_find(found, 'vyper'))}",
     ]
     for name, title in {"base_fee_gwei": "base fee", "tip_gwei": "tip"}.items():
-        if f"chain.{name}" not in results.keys:
+        if f"chain.{name}" not in given:
             parts.append(f"{title} {_show(chain.get(name))} gwei")
-    parts += [
-        f"fidelity {_show(_get(found, 'config', 'fidelity'))}",
-        f"moot {_show(_find(found, 'moot'))}",
-    ]
+    if "fidelity" not in given:
+        parts.append(f"fidelity {_show(_get(found, 'config', 'fidelity'))}")
+    parts += [f"moot {_show(_find(found, 'moot'))}", _describe_burn_in(results)]
     for key in results.keys:
         values = sorted(set(results.runs[key].drop_null().to_pylist()))
-        is_varied = " varied:" if len(values) > 1 else ""
-        parts.append(f"{name_key(key)}{is_varied} {_show_values(values)}")
+        parts.append(f"{name_key(key)} varied: {_show_values(values)}")
+    for key, value in results.fixed.items():
+        if key != _SEED:
+            parts.append(f"{name_key(key)} {_show(value)}")
     return " · ".join(clean(part) for part in parts)
 
 
-def _describe_seed(results: Results) -> str:
-    """Return the seed of the first repetition, from which those of the others follow."""
-    reps = len(set(results.runs["rep"].to_pylist()))
-    seed = _show(_get(results.provenance, "config", "seed"))
-    return f"{seed} ({reps} repetitions)" if reps > 1 else seed
+def _describe_seeds(results: Results) -> str:
+    """Return which repetitions are in each mean, and the seeds with which they were run."""
+    runs = results.runs.select(["rep", "seed"]).to_pylist()
+    reps = sorted({row["rep"] for row in runs})
+    seeds = list(dict.fromkeys(row["seed"] for row in sorted(runs, key=lambda row: row["rep"])))
+    if not seeds:
+        return f"seed {UNKNOWN}"
+    told = ", ".join(map(str, seeds[:SHOWN]))
+    if len(seeds) > SHOWN:
+        told += f" and {len(seeds) - SHOWN} more in runs.csv"
+    if len(reps) == 1:
+        return f"seed {told}"
+    return f"repetitions {reps[0]} to {reps[-1]} with the seeds {told}"
+
+
+def _describe_burn_in(results: Results) -> str:
+    """Return how many jobs of a run no figure counts."""
+    counts = sorted(set(results.runs["burn_in"].to_pylist()))
+    return f"burn-in {_show_values(counts)} jobs" if counts else f"burn-in {UNKNOWN}"
 
 
 def _show_values(values: list[Any]) -> str:

@@ -27,6 +27,14 @@ _MAY_LACK: Mapping[str, Sequence[str]] = {
 }
 """Columns in which there may be no value: a job may have no provider, and an agent stay."""
 
+_MARKS: Mapping[str, Sequence[str]] = dict.fromkeys(TABLES, ()) | {
+    "jobs": ("job",),
+    "games": ("job",),
+    "parties": ("game",),
+    "spans": ("is_burn_in",),
+}
+"""Columns that tell which rows are of the burn-in."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -44,7 +52,8 @@ class Results:
         provenance: `run.json` as it stands there.
         runs: the table `runs`, of the runs that are done.
         failures: the runs that failed.
-        keys: the dotted keys that a sweep has varied, each a column of `runs`.
+        keys: the dotted keys that have several values in a sweep, each a column of `runs`.
+        fixed: those that were set to one value, and that value.
 
     Args:
         folder: where it is.
@@ -62,7 +71,12 @@ class Results:
                 raise UsageError(f"{folder} is no results folder: it has no {name}; {_MAKE}")
         self.provenance = _read_json(folder / "run.json")
         runs = self._load("runs", RUNS)
-        self.keys: tuple[str, ...] = tuple(n for n in runs.column_names if n not in RUNS.names)
+        columns = [name for name in runs.column_names if name not in RUNS.names]
+        values = {name: runs[name].unique().to_pylist() for name in columns}
+        self.keys: tuple[str, ...] = tuple(name for name in columns if len(values[name]) > 1)
+        self.fixed: Mapping[str, Any] = {
+            name: values[name][0] for name in columns if len(values[name]) == 1
+        }
         if not runs.num_rows:
             raise UsageError(f"{folder} has no runs; {_MAKE}")
         is_done = pc.equal(runs["status"], DONE)
@@ -102,13 +116,22 @@ class Results:
         values = self.runs[key].drop_null()
         return is_number(values.type) and len(values.unique()) > 1
 
-    def read(self, name: str, columns: Sequence[str], keys: Sequence[str] = ()) -> pa.Table:
+    def read(
+        self,
+        name: str,
+        columns: Sequence[str],
+        keys: Sequence[str] = (),
+        *,
+        with_burn_in: bool = False,
+    ) -> pa.Table:
         """Return columns of a table, in the order of its rows; names are plain text in it.
 
         Args:
             name: of the table, such as `jobs`.
             columns: what is wanted of it; `run` is always there.
             keys: varied keys, whose values in each row's run become further columns.
+            with_burn_in: whether rows about jobs of the burn-in are among them: of `jobs`, `games`,
+                `parties` and `spans`; all others are of whole runs.
 
         Raises:
             UsageError: the table is not there, is damaged, or has no such column.
@@ -120,12 +143,30 @@ class Results:
             if column not in schema.names:
                 raise UsageError.unknown(f"column of {name}:", column, schema.names, "columns")
         wanted = ["run", *(column for column in columns if column != "run")]
+        marks = () if with_burn_in or not sum(self.runs["burn_in"].to_pylist()) else _MARKS[name]
+        wanted += [column for column in marks if column not in wanted]
         found = self._load(name, pa.schema([schema.field(column) for column in wanted]))
         self._check(name, found.select(wanted))
         places = pc.index_in(found["run"], value_set=self.runs["run"].combine_chunks())
         for key in keys:
             found = found.append_column(key, self.runs[key].take(places))
-        return found.filter(pc.is_valid(places))
+        found = found.filter(pc.is_valid(places))
+        if marks:
+            found = found.filter(self._find_late(name, found))
+        extra = [column for column in marks if column not in columns]
+        return found.drop_columns(extra) if extra else found
+
+    def _find_late(self, name: str, found: pa.Table) -> pa.Array:
+        """Return which rows are about no job of the burn-in."""
+        if name == "spans":
+            return pc.invert(found["is_burn_in"])
+        if name == "parties":
+            late = self.read("games", ["game"])
+            known = set(zip(late["run"].to_pylist(), late["game"].to_pylist(), strict=True))
+            pairs = zip(found["run"].to_pylist(), found["game"].to_pylist(), strict=True)
+            return pa.array([pair in known for pair in pairs], pa.bool_())
+        places = pc.index_in(found["run"], value_set=self.runs["run"].combine_chunks())
+        return pc.greater_equal(found["job"], self.runs["burn_in"].take(places))
 
     def _check(self, name: str, found: pa.Table) -> None:
         """Refuse columns that lack a value in some row."""

@@ -8,6 +8,8 @@ import pyarrow.compute as pc
 
 from moot.offchain.text import clean
 from moot.sim.economy.audits import list_shortfalls
+from moot.sim.report.agents import read_agents
+from moot.sim.report.courses import read_courses
 from moot.sim.report.results import Results
 from moot.sim.report.text import name_key
 
@@ -75,7 +77,7 @@ def _list_strategies(results: Results) -> list[list[str]]:
     """Return what became of each strategy, over all runs."""
     if not results.runs.num_rows or not results.count_rows("agents"):
         return []
-    agents = results.read("agents", ["role", "strategy", *AGENT_SUMS, "profit_gwei"])
+    agents = read_agents(results)
     table = agents.group_by(["role", "strategy"], use_threads=False).aggregate(
         [("run", "count"), *((name, "sum") for name in AGENT_SUMS), ("profit_gwei", "mean")]
     )
@@ -114,7 +116,18 @@ def _list_notices(results: Results) -> list[str]:
             found.append(f"{count:,} {words}.")
     rows = results.runs.select(("jobs", "unserved", *RATES, "busy", "late")).to_pylist()
     audits = [f"Audits: {told}." for told in list_shortfalls(rows)]
-    return found + audits + _list_forfeits(results)
+    return found + audits + _list_restless(results) + _list_forfeits(results)
+
+
+def _list_restless(results: Results) -> list[str]:
+    """Return a sentence about settings that still change after their burn-in, if some do."""
+    courses = read_courses(results)
+    verdicts = [course.judge() for course in courses]
+    restless = [verdict for verdict in verdicts if verdict.trends]
+    if not restless:
+        return []
+    count = f"{len(restless)} of {len(verdicts)} settings are "
+    return [f"{count if len(verdicts) > 1 else 'The market is '}{restless[0].describe()}."]
 
 
 def _list_forfeits(results: Results) -> list[str]:

@@ -295,7 +295,7 @@ def test_tables_of_another_form_are_one_line(copied: Path) -> None:
         agents.column_names.index("strategy"), "strategy", [[None] * agents.num_rows]
     )
     text = agents.set_column(
-        agents.column_names.index("profit_gwei"), "profit_gwei", [["much"] * agents.num_rows]
+        agents.column_names.index("forfeits"), "forfeits", [["much"] * agents.num_rows]
     )
     for bad, says in ((lacking, "strategy"), (nothing, "without strategy"), (text, "cannot read")):
         pq.write_table(bad, path)

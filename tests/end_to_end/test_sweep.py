@@ -57,6 +57,31 @@ class Fragile:
 """
 
 
+DEADLY = """
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from moot.sim.economy.strategies.base import Strategy
+
+
+@dataclass
+class Deadly(Strategy):
+    deaths: int = 2
+
+    def decide(self, job, own, stream):
+        for number in range(self.deaths if job.number == 70 else 0):
+            try:
+                Path(__file__).with_name(f"death-{number}").touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "honest"
+"""
+"""A strategy that ends its process the first times that it comes to a job."""
+
+
 @pytest.fixture(scope="module")
 def market(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The configuration of a small market."""
@@ -173,6 +198,36 @@ def test_ray_changes_nothing(market: str, plain: Path, tmp_path: Path) -> None:
     assert (process.returncode, stderr) == (0, "")
     assert f"{SIZE} were played now" in stdout
     assert read(tmp_path) == read(plain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["processes", "ray"])
+def test_a_lost_run_changes_nothing(engine: str, market: str, tmp_path: Path) -> None:
+    """A process that dies twice while it plays leaves the bytes of one that lives."""
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    key = f"providers.{tmp_path / 'deadly.py'}:Deadly"
+    words = ("sweep", market, "--set", f"{key}.count=1", "--set", f"{key}.slots=100")
+    process = start(*words, "-j", "2", "--engine", engine, "-o", str(tmp_path / "lossy"))
+    _, stderr = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, stderr) == (0, "")
+    assert len(list(tmp_path.glob("death-*"))) == 2
+    done = moot(*words, "-j", "1", "-o", str(tmp_path / "plain"))
+    assert (done.status, done.stderr) == (0, "")
+    assert read(tmp_path / "lossy") == read(tmp_path / "plain")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["processes", "ray"])
+def test_a_run_that_is_always_lost(engine: str, market: str, tmp_path: Path) -> None:
+    """A process that always dies is one line after the third time, with what to do."""
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    key = f"providers.{tmp_path / 'deadly.py'}:Deadly"
+    words = ("--set", f"{key}.deaths=99", "--set", f"{key}.slots=100", "-j", "2")
+    process = start(*("sweep", market, "--engine", engine, *words, "-o", str(tmp_path / "lossy")))
+    _, stderr = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert re.fullmatch(r"moot: .*lost a run 3 times.*\n|moot: a run was lost 3 times.*\n", stderr)
+    assert len(list(tmp_path.glob("death-*"))) == 3
 
 
 def test_a_finished_sweep_is_not_played_again(market: str, plain: Path) -> None:

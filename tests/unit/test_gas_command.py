@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moot.command.gas import SNAPSHOT
+from moot.command.main import cli
 from moot.sim.gas.snapshot import NAME, read
 
 CHEAP = ("--scenario", "ending-clock")

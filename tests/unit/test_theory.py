@@ -136,6 +136,25 @@ def test_prt_has_three_levels_of_trees_with_leaves() -> None:
         prt.calculate_match_gas(0)
 
 
+def test_sums_near_the_published_ratio_of_bold() -> None:
+    """No sum of the published gas and stakes that we know is 6.46; the nearest is 6.466."""
+    price, stakes = bold.PUBLISHED_PRICE_WEI, bold.PUBLISHED_STAKES_WEI
+    top, next_stake = bold.ARBITRUM[0], stakes[1]
+    gas, own = top.shared_gas * price, top.honest_gas * price
+    all_gas = price * sum(level.shared_gas for level in bold.ARBITRUM)
+    all_own = price * sum(level.honest_gas for level in bold.ARBITRUM)
+    sums = (
+        (stakes[0] + gas) / (next_stake + gas + own),
+        stakes[0] / (next_stake + gas + own),
+        stakes[0] / (next_stake + own),
+        (sum(stakes) + all_gas) / (sum(stakes[1:]) + all_gas + all_own),
+    )
+    assert [f"{ratio:.3f}" for ratio in sums] == ["6.405", "6.394", "6.466", "6.403"]
+    text = (ROOT / "docs" / "measurements" / "economics.md").read_text()
+    assert all(f"| {ratio:.3f} |" in text for ratio in sums)
+    assert all(f"{ratio:.2f}" != f"{bold.PUBLISHED_RATIO}" for ratio in sums)
+
+
 def test_published_stakes_of_bold() -> None:
     """The published stakes have one ratio at all levels, 1% below the published one."""
     price, stakes = bold.PUBLISHED_PRICE_WEI, bold.PUBLISHED_STAKES_WEI

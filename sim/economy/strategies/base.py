@@ -5,6 +5,7 @@ A strategy is a dataclass whose fields with defaults are its parameters; what it
 """
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from moot.offchain.errors import UsageError
 from moot.sim.economy.facts import Job, News, Own
@@ -62,6 +63,9 @@ class Strategy:
         >>> moot.simulate(providers=[("honest", 3), (Careful(), 2)], jobs=20).counts["failed"]
         0
     """
+
+    learns: ClassVar[bool] = False
+    """Whether what it does depends on what it has heard, so that a market needs a burn-in."""
 
     censor_share: float = field(init=False, repr=False, default=1.0)
     """Which share it pays of the price of keeping a call out of a block."""

@@ -1,6 +1,7 @@
 """An opportunist: it cheats when that is worth more than it costs, as far as it has seen."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from moot.offchain.errors import UsageError
 from moot.sim.economy.facts import Job, News, Own
@@ -18,6 +19,7 @@ class Opportunist(Strategy):
     it does the other thing.
     """
 
+    learns: ClassVar[bool] = True
     conduct: str = "lazy"
     prior: float = 0.5
     weight: float = 4.0

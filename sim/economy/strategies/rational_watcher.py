@@ -1,6 +1,7 @@
 """A rational watcher: it checks as long as that has paid, and finds out anew now and then."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from moot.offchain.errors import UsageError
 from moot.sim.economy.facts import Job, News, Own
@@ -19,6 +20,7 @@ class RationalWatcher(Strategy):
     looking, too, so that only what it finds counts.
     """
 
+    learns: ClassVar[bool] = True
     prior_eth: float = 0.1
     weight: float = 5.0
     memory: float = 200.0

@@ -44,7 +44,7 @@ def draw(results: Results) -> Drawn | Lack:
     return Drawn(
         figure,
         "What a party with the row's strategy has won or lost by a disputed job, as a mean of "
-        f"those of all {results.count_rows('games'):,} games in which another party had the "
+        f"those of all {results.read('games', []).num_rows:,} games in which another party had the "
         "column's strategy; where there is no colour the two have never met.",
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
+from moot.sim.report.agents import read_agents
 from moot.sim.report.drawing import GWEI, HONEST, add_means, choose_looks, make_figure
 from moot.sim.report.plot import Drawn, Lack, Plot
 from moot.sim.report.results import Results
@@ -30,7 +31,7 @@ def draw(results: Results) -> Drawn | Lack:
         add_means(figure, name, looks[name], curve)
     return Drawn(
         figure,
-        "What a provider of each strategy has won or lost by the end of a run, as a mean of the "
+        "What a provider of each strategy has won or lost by a run's jobs, as a mean of the "
         f"runs with each {key}, with its 95% interval. {describe_break_even(key, curves)}",
     )
 
@@ -54,7 +55,7 @@ def measure_profits(results: Results, key: str) -> Mapping[str, Mapping[float, l
 
     Strategies and values ascend.
     """
-    agents = results.read("agents", ["role", "strategy", "profit_gwei"], [key]).to_pydict()
+    agents = read_agents(results, [key]).to_pydict()
     runs: dict[tuple[str, float, int], list[float]] = {}
     columns = (agents[name] for name in ("role", "strategy", key, "run", "profit_gwei"))
     for role, strategy, value, run, profit in zip(*columns, strict=True):
@@ -81,7 +82,7 @@ PLOT = Plot(
     name="profit",
     title="Profit by strategy against the bond, or what was varied",
     draw=draw,
-    tables=("agents",),
+    tables=("agents", "spans"),
     key=" ".join(KEYS),
     command="moot sweep baseline --set bond.eth=0.1:2:0.1 --reps 8 -o DIR",
 )

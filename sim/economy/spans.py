@@ -1,0 +1,111 @@
+"""Spans: the jobs of a run in twenty equal parts, of which the first ones may be burn-in.
+
+What happens while agents still learn says little about what they come to. Jobs of the burn-in are
+rows of tables like all others, and no sum counts them.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+
+from moot.sim.economy.agents import Agent
+from moot.sim.economy.config import Config
+from moot.sim.economy.deals import Deal
+from moot.sim.economy.strategies.base import HONEST
+from moot.sim.economy.strategies.table import make_strategy
+
+SPANS = 20
+"""The spans of a run."""
+
+LEARNING_SHARE = 0.5
+"""The burn-in of a market in which somebody learns, unless its configuration says otherwise."""
+
+_Sums = list[int]
+
+
+def find_first(span: int, jobs: int) -> int:
+    """Return the number of the first job of a span."""
+    return -(-span * jobs // SPANS)
+
+
+def choose_share(config: Config) -> float:
+    """Return which share of the jobs of a run is burn-in."""
+    if not isinstance(config.burn_in, str):
+        return config.burn_in
+    return LEARNING_SHARE if config.fidelity != "played" and has_learners(config) else 0.0
+
+
+def count_burn_in(config: Config) -> int:
+    """Return how many jobs of a run are burn-in: whole spans, as many as the share takes."""
+    return find_first(ceil(round(choose_share(config) * SPANS, 6)), config.jobs)
+
+
+def has_learners(config: Config) -> bool:
+    """Return whether an agent of a market says that it learns: `learns = True` in its class."""
+    return any(
+        make_strategy(role, group.strategy, group.parameters).learns
+        for role, groups in (("providers", config.providers), ("watchers", config.watchers))
+        for group in groups
+        if group.count
+    )
+
+
+class SpanBook:
+    """The book of what every agent had of the jobs of every span.
+
+    Args:
+        config: of the run.
+
+    Attributes:
+        burn_in: how many jobs are burn-in: those with lower numbers.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._jobs, self.burn_in = config.jobs, count_burn_in(config)
+        self._sums: dict[tuple[int, int], _Sums] = {}
+
+    def add(self, deal: Deal, client_gwei: int, block: int) -> None:
+        """Add a deal that is settled in a block, and has changed its client's wealth by so much."""
+        job, client = deal.job, deal.client
+        span = job.number * SPANS // self._jobs
+        if client.role == "client":
+            self._open(span, client.number)[6] += client_gwei
+        blocks = block - job.block
+        for place, part in enumerate(deal.everybody):
+            seat, sums = part.seat, self._open(span, part.agent.number)
+            sums[0] += 1
+            sums[1] += place < len(deal.parts) and part.conduct != HONEST
+            sums[2] += seat is not None and seat.lost > 0
+            sums[3] += part.worked_gwei
+            sums[4] += part.gas_gwei
+            sums[5] += part.locked_gwei * blocks
+            sums[6] += part.profit_gwei
+
+    def _open(self, span: int, agent: int) -> _Sums:
+        key = (span, agent)
+        found = self._sums.get(key)
+        if found is None:
+            found = self._sums[key] = [0] * 7
+        return found
+
+    def list_rows(self, everybody: Sequence[Agent]) -> Iterator[tuple[object, ...]]:
+        """Yield the rows of `schema.SPANS` without the run's number, by span and agent."""
+        for (span, number), sums in sorted(self._sums.items()):
+            agent, first = everybody[number], find_first(span, self._jobs)
+            whose = (number, agent.role, agent.strategy_name)
+            (*counts, locked, profit) = sums
+            yield (span, first, first < self.burn_in, *whose, *counts, float(locked), profit)
+
+    def sum_profits(self, everybody: Sequence[Agent]) -> tuple[int, int, int]:
+        """Return what honest providers, all others and watchers have earned after the burn-in."""
+        honest = cheat = watcher = 0
+        for (span, number), sums in self._sums.items():
+            agent = everybody[number]
+            if find_first(span, self._jobs) < self.burn_in or agent.role == "client":
+                continue
+            if agent.role == "watcher":
+                watcher += sums[6]
+            elif agent.strategy_name == HONEST:
+                honest += sums[6]
+            else:
+                cheat += sums[6]
+        return honest, cheat, watcher
