@@ -76,8 +76,15 @@ def test_twins_differ_in_the_attackers_alone(laboratory: Laboratory) -> None:
 
 
 def test_attacks_cost_others_something(laboratory: Laboratory) -> None:
-    """Where nobody looks, a lie brings its author the work it saves, and clients lose answers."""
-    market = make_market(audit={"name": "constant", "rate": 0.0})
+    """Where nobody looks, a lie brings its author the work it saves, and clients lose answers.
+
+    Nobody is short of slots, so that those which a lie leaves free bring no more jobs.
+    """
+    many = [
+        {"strategy": name, "count": 4, "slots": 1000, "capital_eth": 500.0}
+        for name in ("honest", "lazy")
+    ]
+    market = make_market(providers=many, audit={"name": "constant", "rate": 0.0})
     (pairs,) = try_pairs(laboratory, [make_contest(market, ("lazy",))], 2)
     found = compare_twins(pairs)
     assert list(found) == list(MEASURES)

@@ -68,7 +68,11 @@ def test_the_prize_of_a_lie_is_the_first_finder_s() -> None:
     lies = [make_group("lazy", count=8)]
     watchers = [make_group("watcher", count=2, blocks=20), make_group("rational-watcher", blocks=5)]
     config = make_config(
-        providers=lies, watchers=watchers, watchers_asked=3, audit={"name": "volunteers"}
+        burn_in=0.0,
+        providers=lies,
+        watchers=watchers,
+        watchers_asked=3,
+        audit={"name": "volunteers"},
     )
     kept, counts = play(config, FixedOutcomes())
     assert counts.caught == counts.jobs
