@@ -81,18 +81,16 @@ class Deal:
     @property
     def is_audited(self) -> bool:
         """Whether a watcher says in time that it has checked the job, be it true or not."""
-        for it in self.watchers:  # most deals have none, and a loop over none costs nothing
-            if it.conduct in (WATCHER, FREE_RIDE) and not it.is_late:
-                return True
-        return False
+        return bool(self.watchers) and any(
+            it.conduct in (WATCHER, FREE_RIDE) and not it.is_late for it in self.watchers
+        )
 
     @property
     def is_checked(self) -> bool:
         """Whether a watcher has really checked the job in time."""
-        for it in self.watchers:
-            if it.conduct == WATCHER and not it.is_late:
-                return True
-        return False
+        return bool(self.watchers) and any(
+            it.conduct == WATCHER and not it.is_late for it in self.watchers
+        )
 
     @property
     def delay_blocks(self) -> int:
