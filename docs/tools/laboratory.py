@@ -40,7 +40,7 @@ from moot.sim.experiments.values import Varied
 from moot.sim.strategies import STRATEGIES
 from moot.sim.theory.fraud import Equilibrium, solve_fraud_game
 
-WIDTH = 150
+WIDTH = 170
 REPS, JOBS = 16, 3_000
 """Repetitions of each setting of the fraud game, and the jobs of each where nobody learns."""
 
