@@ -140,12 +140,16 @@ class Deal:
     @property
     def is_audited(self) -> bool:
         """Whether a watcher says in time that it has checked the job, be it true or not."""
-        return any(it.conduct in (WATCHER, FREE_RIDE) and not it.is_late for it in self.watchers)
+        return bool(self.watchers) and any(
+            it.conduct in (WATCHER, FREE_RIDE) and not it.is_late for it in self.watchers
+        )
 
     @property
     def is_checked(self) -> bool:
         """Whether a watcher has really checked the job in time."""
-        return any(it.conduct == WATCHER and not it.is_late for it in self.watchers)
+        return bool(self.watchers) and any(
+            it.conduct == WATCHER and not it.is_late for it in self.watchers
+        )
 
     @property
     def delay_blocks(self) -> int:
