@@ -39,7 +39,7 @@ def gas() -> None:
 @options.as_json
 def chains(as_json: bool) -> None:  # noqa: FBT001 - click passes it
     """List the chains that come with us."""
-    from moot.sim.chains.chain import find_chain, list_chains  # noqa: PLC0415 - imports msgspec
+    from moot.sim.chains.files import find_chain, list_chains  # noqa: PLC0415 - imports msgspec
 
     found = [find_chain(name) for name in list_chains()]
     if as_json:

@@ -50,12 +50,12 @@ def find_chains(
     eth_price: float | None,
 ) -> "list[Chain]":
     """Return the chains that were named, at the prices that were given."""
-    from moot.sim.chains.chain import USUAL, find_chain  # noqa: PLC0415 - imports msgspec
+    from moot.sim.chains.files import find_chain  # noqa: PLC0415 - imports msgspec
 
     found = []
     for name in names:
         chain = find_chain(name)
-        is_rollup = chain.kind != find_chain(USUAL).kind
+        is_rollup = chain.kind != "l1"
         own = l2_base_fee if is_rollup else None
         found.append(chain.replace_prices(base_fee, own, eth_price))
     return found

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 from moot.offchain.errors import UsageError
 from moot.sim.chains.calldata import Bound
-from moot.sim.chains.chain import TRANSACTION_GAS, USUAL, Chain, find_chain
+from moot.sim.chains.chain import TRANSACTION_GAS, USUAL, Chain
+from moot.sim.chains.files import find_chain
 from moot.sim.economy.gas import Kind
 
 _WORD, _SELECTOR = 32, 4

@@ -1,6 +1,6 @@
 """The price of gas, block by block: a base fee that follows demand (EIP-1559), and spikes of it."""
 
-from moot.sim.chains.chain import find_chain
+from moot.sim.chains.files import find_chain
 from moot.sim.economy.config import Chain
 from moot.sim.economy.streams import draw_factors
 
