@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moot.command import options
+from moot.command import gas_chains, options
 from moot.command.groups import Group
 from moot.sim.writing import write_whole
 
 if TYPE_CHECKING:
+    from moot.sim.gas.results import Results
     from moot.sim.gas.snapshot import Change
 
 DEVIATED = 1
@@ -32,6 +33,21 @@ _FILE_HELP = f"FILE is a snapshot; by default it is {SNAPSHOT} in this folder."
 @click.group(cls=Group, short_help="Measure what calls cost.")
 def gas() -> None:
     """Measure what every call costs, in disputes of every kind, and compare with what it did."""
+
+
+@gas.command()
+@options.as_json
+def chains(as_json: bool) -> None:  # noqa: FBT001 - click passes it
+    """List the chains that come with us."""
+    from moot.sim.chains.files import find_chain, list_chains  # noqa: PLC0415 - imports msgspec
+
+    found = [find_chain(name) for name in list_chains()]
+    if as_json:
+        rows = [{"chain": it.name, "kind": it.kind, "fork": it.fork} for it in found]
+        click.echo(json.dumps({"chains": rows}, indent=2))
+    else:
+        for it in found:
+            click.echo(f"{it.name:<14} {it.kind:<9} {it.fork:<17} of {it.date}")
 
 
 @gas.command()
@@ -57,6 +73,10 @@ def scenarios(as_json: bool) -> None:  # noqa: FBT001 - click passes it
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write Hardhat's gas statistics to this file.",
 )
+@gas_chains.choosing(
+    "Print what scenarios cost on this chain, as `moot gas chains` lists them; as often as you "
+    "like."
+)
 @options.as_json
 def report(
     names: tuple[str, ...],
@@ -64,19 +84,23 @@ def report(
     opcodes: bool,  # noqa: FBT001 - likewise
     write: bool,  # noqa: FBT001 - likewise
     hardhat: Path | None,
+    chains: tuple[str, ...],
     as_json: bool,  # noqa: FBT001 - likewise
+    **prices: float | None,
 ) -> None:
     """Measure scenarios.
 
     They are played on the chain in memory, and a table tells what their calls cost. With one
-    scenario, --json prints its object; with several, all of them in a list.
+    scenario, --json prints its object; with several, all of them in a list. With --chain the tables
+    are of what the same calls cost on other chains, and of how long a dispute's clocks are there.
     """
     from moot.offchain.chain.tracer import TracedTester  # noqa: PLC0415 - imports the EVM
-    from moot.sim.gas import results, snapshot  # noqa: PLC0415 - likewise
+    from moot.sim.gas import on_chains, results, snapshot  # noqa: PLC0415 - likewise
     from moot.sim.gas.hardhat import make_stats  # noqa: PLC0415 - likewise
     from moot.sim.gas.opcodes import tabulate  # noqa: PLC0415 - likewise
     from moot.sim.gas.play import ACCOUNTS, Stage  # noqa: PLC0415 - likewise
 
+    wanted = gas_chains.find_chains(chains, **prices)
     tester = TracedTester(ACCOUNTS) if opcodes else None
     with options.progress(quiet=as_json) as progress:
         found = results.measure(results.check_names(names), progress, Stage(tester))
@@ -87,22 +111,35 @@ def report(
     if hardhat is not None:
         write_whole(hardhat, json.dumps(make_stats(found.measured), indent=2) + "\n")
     objects = found.make_objects()
-    if tester is not None:
-        for entry, one in zip(objects, found.measured, strict=True):
+    for entry, one in zip(objects, found.measured, strict=True):
+        if tester is not None:
             entry["by_opcode"] = tabulate(one.played, tester.traces)
+        if wanted:
+            entry["chains"] = [on_chains.make_object(one.played, chain) for chain in wanted]
     if as_json:
-        whole = {
-            "scenarios": objects,
-            "functions": found.make_functions(),
-            **{name: found.make_demands(name) for name in results.DEMANDS},
-        }
-        click.echo(json.dumps(objects[0] if len(names) == len(objects) == 1 else whole, indent=2))
+        _echo_results(objects, found, is_one=len(names) == len(objects) == 1)
+    elif wanted and objects:
+        console = options.make_console()
+        console.print(gas_chains.make_costs(objects))
+        console.print(gas_chains.make_clocks(objects[0]["chains"]))
     else:
         _print(objects, found.make_functions(), with_calls=not summary)
         for name in found.demands:
             from moot.command.gas_tables import make_demands  # noqa: PLC0415 - imports the EVM
 
             options.make_console().print(make_demands(name, found.make_demands(name)))
+
+
+def _echo_results(objects: Sequence[dict[str, Any]], found: "Results", *, is_one: bool) -> None:
+    """Print what was measured as one JSON object."""
+    from moot.sim.gas.results import DEMANDS  # noqa: PLC0415 - imports the EVM
+
+    whole = {
+        "scenarios": objects,
+        "functions": found.make_functions(),
+        **{name: found.make_demands(name) for name in DEMANDS},
+    }
+    click.echo(json.dumps(objects[0] if is_one else whole, indent=2))
 
 
 def _print(

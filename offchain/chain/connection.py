@@ -305,4 +305,5 @@ def _make_receipt(
         gas_execution=gas.execution,
         effective_gas_price=mined.effective_gas_price,
         events=tuple(codec.decode_log(log) for log in mined.logs if log.address == contract),
+        data=transaction.data,
     )

@@ -1,7 +1,7 @@
 """The records that cross the chain's port: transactions out; logs, events and receipts back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NewType
 
 GAS_LIMIT = 2**24
@@ -85,7 +85,7 @@ class Receipt:
     Gas is in gas, `effective_gas_price` in wei per gas. 21,000 + `gas_calldata` +
     `gas_execution` is `gas_used`; `moot.offchain.chain.gas` says how the two parts are told apart.
     `call` is the function's name, `constructor` for a deployment. `events` holds those of the
-    called contract only.
+    called contract only. `data` is the calldata itself: other chains charge for it by other rules.
     """
 
     call: str
@@ -98,3 +98,4 @@ class Receipt:
     gas_execution: int
     effective_gas_price: int
     events: tuple[Event, ...]
+    data: bytes = field(default=b"", repr=False)

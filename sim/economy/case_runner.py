@@ -31,6 +31,7 @@ from moot.offchain.providers.task import Task
 from moot.sim.checked_referee import CheckedReferee
 from moot.sim.economy.cases import Case, Lineup, name_lineup
 from moot.sim.economy.casting import STAKES, Cast, Party, check_conducts, take_stretch
+from moot.sim.economy.chain_rules import ChainRule
 from moot.sim.economy.config import IN_PROCESS, Program
 from moot.sim.economy.congested import Closed, Congested
 from moot.sim.economy.gas import GasTable, Kind, measure
@@ -69,11 +70,13 @@ class CaseRunner:
     Attributes:
         program: what every case is about.
         chain: `tester`, or the URL of a node.
+        rule: what a call costs where cases are modelled; what was measured, if there is none.
         progress: is told what takes long.
     """
 
     program: Program
     chain: str = IN_PROCESS
+    rule: ChainRule | None = None
     progress: Progress = lambda *_: None
 
     def __post_init__(self) -> None:
@@ -113,6 +116,8 @@ class CaseRunner:
     def shelf(self) -> Shelf:
         """Where cases of this program are kept."""
         about = {"torch": version("torch"), "code": _digest_code()}
+        if self.rule is not None:
+            about |= {"chain": repr(self.rule)}
         return Shelf(self.describe_game() | about)
 
     @cached_property
@@ -178,7 +183,11 @@ class CaseRunner:
         referee = ModelReferee(dict.fromkeys(accounts, 10**24), arithmetic=self.arithmetic)
         checked = CheckedReferee(referee, "")
         played = self.run_case(checked, accounts, lineup, number, closed=closed)
-        return played.judge([table.estimate(kind) for kind in played.recorder.kinds])
+        kinds, rule = played.recorder.kinds, self.rule
+        gases = [table.estimate(kind) for kind in kinds]
+        if rule is not None:
+            gases = [rule.convert(kind, gas) for kind, gas in zip(kinds, gases, strict=True)]
+        return played.judge(gases)
 
     def play(
         self, lineup: Lineup, number: int, stakes: Stakes = STAKES, closed: Closed = ()

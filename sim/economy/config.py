@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from moot.offchain.errors import UsageError
+from moot.sim.chains.chain import USUAL
 
 GWEI = 10**9
 """The number of gwei in an ETH."""
@@ -74,6 +75,8 @@ class Chain(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         url: of the node on which games are played; `tester` is py-evm in this process.
+        kind: whose rules say what a call costs: a chain that `moot gas chains` lists, or the file
+            of one; its base fee and tip are those below.
         base_fee_gwei: the base fee (EIP-1559) at the start; demand is such that it stays near it.
         tip_gwei: what everybody pays above it.
         volatility: standard deviation of the logarithm of a block's demand.
@@ -88,6 +91,7 @@ class Chain(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     url: str = IN_PROCESS
+    kind: str = USUAL
     base_fee_gwei: Annotated[float, Meta(ge=1e-6, le=1e5)] = 20.0
     tip_gwei: Annotated[float, Meta(ge=0, le=1e5)] = 1.0
     volatility: Annotated[float, Meta(ge=0, le=5)] = 0.2
@@ -405,6 +409,22 @@ def _check_sense(config: Config, source: str) -> None:
         raise UsageError(f"{source}: inference is one step; set program.steps = 1")
     if config.chain.spike_blocks > config.chain.spike_every:
         raise UsageError(f"{source}: a spike lasts longer than it is to the next one")
+    _check_chain(config, source)
+
+
+def _check_chain(config: Config, source: str) -> None:
+    """Refuse a chain that there is not, and jobs that are played by the rules of another."""
+    if config.chain.kind == USUAL:
+        return
+    from moot.sim.economy.chain_rules import make_rule  # noqa: PLC0415 - seldom needed
+
+    given = config.chain
+    rule = make_rule(given.kind, given.base_fee_gwei, given.tip_gwei)
+    if config.fidelity != "modelled" and not rule.is_usual:
+        raise UsageError(
+            f"{source}: jobs are played by Prague's rules, and chain.kind is {given.kind}; set "
+            f'fidelity = "modelled", or chain.kind = "{USUAL}"'
+        )
 
 
 def _check_groups(config: Config, source: str) -> None:

@@ -1,15 +1,8 @@
 """The price of gas, block by block: a base fee that follows demand (EIP-1559), and spikes of it."""
 
+from moot.sim.chains.files import find_chain
 from moot.sim.economy.config import Chain
 from moot.sim.economy.streams import draw_factors
-
-_DENOMINATOR = 8
-"""A full block raises the base fee by an eighth, an empty one lowers it by as much."""
-
-_TARGET_GAS = 18_000_000
-"""Half of a block's limit of 36 million gas."""
-
-_LIMIT_GAS = 2 * _TARGET_GAS
 
 _KEPT = 1 << 16
 """The prices of so many blocks are remembered at least, and of twice as many at most."""
@@ -35,6 +28,9 @@ class Prices:
 
     def __init__(self, chain: Chain, seed: int) -> None:
         self._chain = chain
+        block = find_chain(chain.kind).block
+        self._limit_gas, self._denominator = block.gas_limit, block.denominator
+        self._target_gas = block.gas_limit // block.elasticity
         self._factors = draw_factors(seed, "demand", chain.volatility)
         self._start_wei = self.base_fee_wei = round(chain.base_fee_gwei * 10**9)
         self._tip_wei = round(chain.tip_gwei * 10**9)
@@ -59,16 +55,17 @@ class Prices:
         past, known, wanted_wei = self._past, len(self._past), wanted_wei - self._tip_wei
         chain, start_wei, factors = self._chain, self._start_wei, self._factors
         fee_wei, spike_every = self.base_fee_wei, chain.spike_every
+        target_gas, limit_gas, denominator = self._target_gas, self._limit_gas, self._denominator
         for number in range(self.block, block):
-            demand = _TARGET_GAS * start_wei / fee_wei * next(factors)
+            demand = target_gas * start_wei / fee_wei * next(factors)
             if spike_every and number % spike_every < chain.spike_blocks:
                 demand *= chain.spike_factor
-            surplus = min(_LIMIT_GAS, int(demand) + used_gas) - _TARGET_GAS
+            surplus = min(limit_gas, int(demand) + used_gas) - target_gas
             used_gas = 0
             if surplus > 0:
-                fee_wei += max(fee_wei * surplus // _TARGET_GAS // _DENOMINATOR, 1)
+                fee_wei += max(fee_wei * surplus // target_gas // denominator, 1)
             else:
-                fee_wei -= fee_wei * -surplus // _TARGET_GAS // _DENOMINATOR
+                fee_wei -= fee_wei * -surplus // target_gas // denominator
             past.append(fee_wei)
             if fee_wei <= wanted_wei:
                 block = number + 1

@@ -9,7 +9,8 @@ from moot.offchain.collection import without_collection
 from moot.offchain.errors import UsageError
 from moot.offchain.plugins import forget_files
 from moot.sim.economy.case_runner import CaseRunner
-from moot.sim.economy.config import Config, Program
+from moot.sim.economy.chain_rules import ChainRule, make_rule
+from moot.sim.economy.config import Chain, Config, Program
 from moot.sim.economy.market import Market
 from moot.sim.economy.outcomes import MixedOutcomes, ModelledOutcomes, Outcomes, PlayedOutcomes
 from moot.sim.economy.reporting import Counts, InvalidRunError, Sink
@@ -61,7 +62,7 @@ def make_outcomes(config: Config, progress: Progress = lambda *_: None) -> Outco
 
     Games are played on a contract of their own: what they cost depends on nothing that was before.
     """
-    runner = _make_runner(config.program, config.chain.url)
+    runner = _make_runner(config.program, config.chain.url, _find_rule(config.chain))
     runner.progress = progress
     _check_conducts(config)
     if config.fidelity != "modelled":
@@ -94,7 +95,7 @@ def prepare(config: Config, progress: Progress = lambda *_: None) -> None:
         UsageError: there is no such program, or a conduct is impossible with it.
     """
     _check_conducts(config)
-    runner = _make_runner(config.program, config.chain.url)
+    runner = _make_runner(config.program, config.chain.url, _find_rule(config.chain))
     runner.progress = progress
     if config.fidelity == "played":
         named = {group.strategy for group in (*config.providers, *config.watchers) if group.count}
@@ -104,5 +105,11 @@ def prepare(config: Config, progress: Progress = lambda *_: None) -> None:
 
 
 @lru_cache(maxsize=4)
-def _make_runner(program: Program, url: str) -> CaseRunner:
-    return CaseRunner(program, url)
+def _make_runner(program: Program, url: str, rule: ChainRule | None) -> CaseRunner:
+    return CaseRunner(program, url, rule)
+
+
+def _find_rule(chain: Chain) -> ChainRule | None:
+    """Return the rule of a configured chain; None where a call costs what was measured."""
+    rule = make_rule(chain.kind, chain.base_fee_gwei, chain.tip_gwei)
+    return None if rule.is_usual else rule

@@ -8,6 +8,8 @@ from click.testing import CliRunner, Result
 
 from moot.command.gas import SNAPSHOT
 from moot.command.main import cli
+from moot.offchain.errors import UsageError
+from moot.sim.chains.files import list_chains
 from moot.sim.gas.snapshot import NAME, read
 
 CHEAP = ("--scenario", "ending-clock")
@@ -93,3 +95,29 @@ def test_opcodes_add_up_to_the_calls() -> None:
     shown = run("report", *CHEAP, "--opcodes").output
     assert "storage" in shown
     assert "ending-clock, payout" in shown
+
+
+def test_chains_are_told_beside_each_other() -> None:
+    """`--chain` says what the same calls cost elsewhere, at the file's prices or at others."""
+    names = ("--chain", "l1-prague", "--chain", "op-mainnet")
+    entry = json.loads(run("report", *CHEAP, *names, "--json").output)
+    prague, rollup = entry["chains"]
+    assert prague["gas"] == rollup["gas"] == entry["total_gas"]
+    assert prague["data_eth"] == 0 < rollup["data_eth"]
+    dear = ("--base-fee", "41", "--eth-price", "1000")
+    twice = json.loads(run("report", *CHEAP, *names, *dear, "--json").output)["chains"]
+    assert twice[0]["eth"] == pytest.approx(2 * prague["eth"])
+    assert twice[0]["fiat"] == pytest.approx(1000 * twice[0]["eth"])
+    assert twice[1]["execution_eth"] == rollup["execution_eth"]
+    shown = run("report", *CHEAP, *names).output
+    assert "op-mainnet" in shown
+    assert "outlast" in shown
+    with pytest.raises(UsageError, match="did you mean 'op-mainnet'"):
+        run("report", *CHEAP, "--chain", "op-mainet")
+
+
+def test_chains_are_listed() -> None:
+    """`moot gas chains` lists every file that comes with us."""
+    listed = json.loads(run("chains", "--json").output)["chains"]
+    assert {it["chain"] for it in listed} == set(list_chains())
+    assert all(it["chain"] in run("chains").output for it in listed)
