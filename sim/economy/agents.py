@@ -41,6 +41,7 @@ class Agent:
     entered: int = 0
     reputation: float = 0.0
     work_gwei: int = 0
+    usual_work_gwei: int = 0
     blocks: int = 0
     slots: int = 0
     capital_gwei: int = 0
@@ -111,6 +112,7 @@ def make_agent(
         strategy=strategy,
         stream=Stream(seed, f"{role} {group.strategy}", ordinal),
         work_gwei=round(group.work_eth * GWEI),
+        usual_work_gwei=round(group.work_eth * GWEI),
         blocks=group.blocks,
         slots=group.slots,
         capital_gwei=round(group.capital_eth * GWEI),

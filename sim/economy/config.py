@@ -77,6 +77,8 @@ class Chain(Struct, frozen=True, forbid_unknown_fields=True):
         url: of the node on which games are played; `tester` is py-evm in this process.
         kind: whose rules say what a call costs: a chain that `moot gas chains` lists, or the file
             of one; its base fee and tip are those below.
+        base_fees: a trace of the base fee, by its name or file: that of each block, whatever demand
+            there is; empty for one that follows demand.
         base_fee_gwei: the base fee (EIP-1559) at the start; demand is such that it stays near it.
         tip_gwei: what everybody pays above it.
         volatility: standard deviation of the logarithm of a block's demand.
@@ -92,6 +94,7 @@ class Chain(Struct, frozen=True, forbid_unknown_fields=True):
 
     url: str = IN_PROCESS
     kind: str = USUAL
+    base_fees: str = ""
     base_fee_gwei: Annotated[float, Meta(ge=1e-6, le=1e5)] = 20.0
     tip_gwei: Annotated[float, Meta(ge=0, le=1e5)] = 1.0
     volatility: Annotated[float, Meta(ge=0, le=5)] = 0.2
@@ -109,6 +112,8 @@ class Clients(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         count: how many there are.
         capital_eth: what each brings.
+        arrivals: a trace of the blocks in which jobs arrive, by its name or file, and of what they
+            are worth, if it has that; empty for jobs that are drawn.
         jobs_per_block: of all of them together; jobs arrive as a Poisson process.
         value_eth: median of what a right answer is worth.
         value_spread: standard deviation of its logarithm.
@@ -118,6 +123,7 @@ class Clients(Struct, frozen=True, forbid_unknown_fields=True):
 
     count: Annotated[int, Meta(ge=1, le=10**5)] = 10
     capital_eth: Amount = 10_000.0
+    arrivals: str = ""
     jobs_per_block: Positive = 0.5
     value_eth: Positive = 0.5
     value_spread: Annotated[float, Meta(ge=0, le=3)] = 0.3
@@ -181,6 +187,17 @@ class Capital(Struct, frozen=True, forbid_unknown_fields=True):
     rate: Annotated[float, Meta(ge=0, le=1000)] = 0.0
 
 
+class Hardware(Struct, frozen=True, forbid_unknown_fields=True):
+    """The price of hardware, which moves what all work costs.
+
+    Attributes:
+        prices: a trace of factors by which each `work_eth` is multiplied, by its file; empty for
+            work that always costs the same.
+    """
+
+    prices: str = ""
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The configuration of a run.
 
@@ -203,6 +220,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
         clients: who have the jobs.
         entry: how providers come and go.
         capital: what locked money costs its owner.
+        hardware: what work costs, over time.
         pricing: who of those who are asked gets a job, and what it is paid.
         matching: who is asked.
         bond: how much a provider locks for each account.
@@ -226,6 +244,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     clients: Clients = field(default_factory=Clients)
     entry: Entry = field(default_factory=Entry)
     capital: Capital = field(default_factory=Capital)
+    hardware: Hardware = field(default_factory=Hardware)
     pricing: Mechanism = field(default_factory=lambda: {"name": "posted"})
     matching: Mechanism = field(default_factory=lambda: {"name": "random"})
     bond: Mechanism = field(default_factory=lambda: {"name": "constant"})
@@ -399,10 +418,11 @@ def _check_sense(config: Config, source: str) -> None:
             f"{source}: {config.watchers_asked} watchers are asked about each job, and there are "
             f"{there}; add watchers or lower `watchers_asked`"
         )
-    blocks = config.jobs / config.clients.jobs_per_block
+    rate = _check_traces(config) or config.clients.jobs_per_block
+    blocks = config.jobs / rate
     if blocks > MOST_BLOCKS:
         raise UsageError(
-            f"{source}: {config.jobs:,} jobs at {config.clients.jobs_per_block:g} per block take "
+            f"{source}: {config.jobs:,} jobs at {rate:g} per block take "
             f"{blocks:.3g} blocks; at most {MOST_BLOCKS:,} will do"
         )
     if config.program.inference and config.program.steps != 1:
@@ -410,6 +430,20 @@ def _check_sense(config: Config, source: str) -> None:
     if config.chain.spike_blocks > config.chain.spike_every:
         raise UsageError(f"{source}: a spike lasts longer than it is to the next one")
     _check_chain(config, source)
+
+
+def _check_traces(config: Config) -> float | None:
+    """Refuse traces that are none; return how many jobs there are per block of one of them."""
+    chain, clients, hardware = config.chain, config.clients, config.hardware
+    if not (chain.base_fees or clients.arrivals or hardware.prices):
+        return None
+    from moot.sim.traces import series  # noqa: PLC0415 - seldom needed
+
+    if chain.base_fees:
+        series.read_base_fees(chain.base_fees)
+    if hardware.prices:
+        series.Factors(hardware.prices)
+    return series.measure_rate(clients.arrivals) if clients.arrivals else None
 
 
 def _check_chain(config: Config, source: str) -> None:

@@ -36,6 +36,7 @@ from moot.sim.economy.reporting import (
 from moot.sim.economy.strategies.base import HONEST, WATCHER
 from moot.sim.economy.streams import Arrival, Stream, draw_arrivals
 from moot.sim.economy.traffic import Traffic
+from moot.sim.traces.series import Factors
 
 TRIES = 32
 """How many providers come up for each place before a job stays unserved."""
@@ -125,6 +126,8 @@ class Market:
         audit = self._rules.audit
         jackpot_gwei = audit.choose_jackpot() >> config.watchers_asked - 1
         self._bait_gwei = round(audit.choose_forced_rate() * jackpot_gwei)
+        self._hardware = Factors(config.hardware.prices)
+        self._people.price_work(self._hardware.find(0))
         self._inspection = Inspection(audit, self._people, self._ledger, config.watchers_asked)
 
     def play(self, progress: Callable[[int], None] | None = None) -> Counts:
@@ -176,6 +179,7 @@ class Market:
         if block > self._prices.block:
             self._close_block()
             self._prices.go_on(block, self._used_gas, self._traffic.highest_cap_wei)
+            self._people.price_work(self._hardware.find(self._prices.block))
             self._used_gas = 0
 
     def _wait(self, coming: float) -> bool:

@@ -45,6 +45,7 @@ class Population:
     def __init__(self, config: Config, ledger: Ledger, reputing: Reputing, diary: Diary) -> None:
         self._config, self._ledger, self._reputing, self._diary = config, ledger, reputing, diary
         self._ordinals: dict[tuple[str, str], int] = {}
+        self._factor = 1.0
         self.everybody: list[Agent] = []
         self.clients: list[Agent] = []
         self.providers: list[Agent] = []
@@ -68,6 +69,13 @@ class Population:
             agent.jobs,
             agent.slashed,
         )
+
+    def price_work(self, factor: float) -> None:
+        """Let all work cost so many times what it usually does, from now on."""
+        if factor != self._factor:
+            self._factor = factor
+            for agent in (*self.providers, *self.watchers):
+                agent.work_gwei = round(agent.usual_work_gwei * factor)
 
     def enter_anew(self, stream: Stream) -> None:
         """Let a new provider in, like one of those of the beginning."""
@@ -183,6 +191,7 @@ class Population:
         strategy = make_strategy(f"{role}s", group.strategy, group.parameters)
         number = self._ledger.open(round(group.capital_eth * GWEI))
         agent = make_agent(number, ordinal, role, group, strategy, self._config.seed)
+        agent.work_gwei = round(agent.usual_work_gwei * self._factor)
         agent.entered = agent.rated = self._diary.prices.block
         agent.reputation = self._reputing.begin()
         agent.place = len(there)

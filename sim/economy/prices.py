@@ -3,6 +3,7 @@
 from moot.sim.chains.files import find_chain
 from moot.sim.economy.config import Chain
 from moot.sim.economy.streams import draw_factors
+from moot.sim.traces.series import read_base_fees
 
 _KEPT = 1 << 16
 """The prices of so many blocks are remembered at least, and of twice as many at most."""
@@ -13,7 +14,8 @@ class Prices:
 
     Other people's demand in a block is such that the base fee stays near that of the beginning:
     it is the target times (fee of the beginning / fee) times a factor that is drawn, and during a
-    spike times another. What this market uses comes on top of that.
+    spike times another. What this market uses comes on top of that. With a trace of base fees it is
+    what that says, again from its beginning at its end, whatever anybody uses.
 
     Args:
         chain: what is configured.
@@ -32,7 +34,9 @@ class Prices:
         self._limit_gas, self._denominator = block.gas_limit, block.denominator
         self._target_gas = block.gas_limit // block.elasticity
         self._factors = draw_factors(seed, "demand", chain.volatility)
-        self._start_wei = self.base_fee_wei = round(chain.base_fee_gwei * 10**9)
+        self._trace = read_base_fees(chain.base_fees) if chain.base_fees else []
+        self._start_wei = round(chain.base_fee_gwei * 10**9)
+        self.base_fee_wei = self._trace[0] if self._trace else self._start_wei
         self._tip_wei = round(chain.tip_gwei * 10**9)
         self.price_wei = self.base_fee_wei + self._tip_wei
         self.block = 0
@@ -56,7 +60,15 @@ class Prices:
         chain, start_wei, factors = self._chain, self._start_wei, self._factors
         fee_wei, spike_every = self.base_fee_wei, chain.spike_every
         target_gas, limit_gas, denominator = self._target_gas, self._limit_gas, self._denominator
+        trace = self._trace
         for number in range(self.block, block):
+            if trace:
+                fee_wei = trace[(number + 1) % len(trace)]
+                past.append(fee_wei)
+                if fee_wei <= wanted_wei:
+                    block = number + 1
+                    break
+                continue
             demand = target_gas * start_wei / fee_wei * next(factors)
             if spike_every and number % spike_every < chain.spike_blocks:
                 demand *= chain.spike_factor

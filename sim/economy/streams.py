@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moot.sim.economy.config import GWEI, Config
+from moot.sim.traces.series import read_arrivals
 
 _CHUNK = 256
 
@@ -96,7 +97,23 @@ class Arrival(NamedTuple):
 
 
 def draw_arrivals(config: Config) -> Iterator[Arrival]:
-    """Yield what chance decides about one job after the other, each purpose from its own stream."""
+    """Yield what chance decides about one job after the other, each purpose from its own stream.
+
+    Where a trace says when jobs arrive, and what they are worth, chance decides the rest.
+    """
+    drawn = _draw_arrivals(config)
+    if not config.clients.arrivals:
+        return drawn
+    recorded = zip(drawn, read_arrivals(config.clients.arrivals), strict=False)
+    return (
+        arrival._replace(waiting=waiting)
+        if value_eth is None
+        else arrival._replace(waiting=waiting, value_gwei=round(value_eth * GWEI))
+        for arrival, (waiting, value_eth) in recorded
+    )
+
+
+def _draw_arrivals(config: Config) -> Iterator[Arrival]:
     clients = config.clients
     names = ("arrivals", "clients", "values", "matching", "audits", "watchers", "forced", "cases")
     waiting, who, values, tickets, audits, watchers, forced, cases = (

@@ -16,8 +16,11 @@ _ROOT = Path(__file__).parents[2]
 _CODE = ("contracts", "offchain", "sim")
 _READERS = ("analysis", "report", "theory")
 """Packages in `sim` that read results: no result depends on them."""
-_SUFFIXES = frozenset({".py", ".vy", ".vyi", ".json"})
-"""Of files that decide results: the gas of calls is in JSON."""
+_SUFFIXES = frozenset({".py", ".vy", ".vyi", ".json", ".toml", ".csv"})
+"""Of files that decide results: the gas of calls is in JSON, chains in TOML, traces in CSV."""
+
+_GIVEN = frozenset({".toml", ".csv", ".parquet"})
+"""Of files of the user's that a configuration names as they are: chains and traces."""
 
 _DIGEST_CHARACTERS = 16
 
@@ -72,6 +75,8 @@ def _find_files(config: Config) -> Iterator[str]:
     if config.program.data and Path(config.program.data).is_file():
         yield config.program.data
     for text in _list_texts(show_config(config)):
+        if Path(text).suffix in _GIVEN and Path(text).is_file():
+            yield text
         path, colon, _ = text.rpartition(":")
         if colon and path.endswith(".py") and Path(path).is_file():
             yield path

@@ -1,0 +1,1 @@
+"""Traces: what was recorded, or made up beforehand, instead of what a market would draw."""
