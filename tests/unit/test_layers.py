@@ -66,6 +66,7 @@ LAYERS = (
     "moot.tasks",
     "moot.running",
     "moot.disputing",
+    "moot.pricing",
     "moot.asking",
     "moot.summing",
     "moot.markets",
