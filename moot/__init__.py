@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
     from moot.offchain.parties.policy import Policy
     from moot.offchain.providers.behaviour import Behaviour
+    from moot.pricing import Price, Quote, price
     from moot.results import Gas, Ledger, Located, Move, Operator, Scalar, Verdict
     from moot.running import Run, run
     from moot.sim.economy.conformance import Finding
@@ -56,6 +57,8 @@ _PLACES = {
     "Move": "moot.results",
     "Operator": "moot.results",
     "Policy": "moot.offchain.parties.policy",
+    "Price": "moot.pricing",
+    "Quote": "moot.pricing",
     "Results": "moot.markets",
     "Run": "moot.running",
     "Scalar": "moot.results",
@@ -73,6 +76,7 @@ _PLACES = {
     "from_loop": "moot.offchain.frontend.interop",
     "from_pretrained": "moot.offchain.frontend.interop",
     "from_trainer": "moot.offchain.frontend.interop",
+    "price": "moot.pricing",
     "run": "moot.running",
     "simulate": "moot.markets",
     "sweep": "moot.markets",
@@ -96,6 +100,8 @@ __all__ = [
     "Move",
     "Operator",
     "Policy",
+    "Price",
+    "Quote",
     "Results",
     "Run",
     "Scalar",
@@ -113,6 +119,7 @@ __all__ = [
     "from_loop",
     "from_pretrained",
     "from_trainer",
+    "price",
     "run",
     "simulate",
     "sweep",

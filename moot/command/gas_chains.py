@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
-def choosing(about: str) -> Callable[[options.Command], options.Command]:
+def choosing(
+    about: str, *, has_several_fees: bool = False
+) -> Callable[[options.Command], options.Command]:
     """Return the options that say on which chains, and at which prices.
 
     Args:
         about: what `--chain` is for.
+        has_several_fees: whether there may be several base fees of the first layer.
     """
+    more = " As often as you like." if has_several_fees else ""
 
     def add(command: options.Command) -> options.Command:
         for option in (
@@ -31,9 +35,11 @@ def choosing(about: str) -> Callable[[options.Command], options.Command]:
             ),
             click.option(
                 "--base-fee",
+                *(["base_fees"] if has_several_fees else []),
                 type=float,
+                multiple=has_several_fees,
                 help="Gwei that a unit of gas costs on the first layer, in place of the file's; "
-                "the data fee of a rollup follows it.",
+                f"the data fee of a rollup follows it.{more}",
             ),
             click.option("--chain", "chains", multiple=True, metavar="NAME|FILE.toml", help=about),
         ):

@@ -45,6 +45,7 @@ _VERBS = {
     "gas": "Measure what every call of a dispute costs, and what has changed.",
     "keys": "Make and list keystore files, in which the keys of accounts lie.",
     "market": "Run a market once: simulated, or with every job for real.",
+    "price": "Ask what a job should cost, and which terms leave no attack that pays.",
     "program": "Look at programs: what is captured, and how it is committed to.",
     "provider": "Check jobs, and take them.",
     "replicate": "Train under two profiles, as on unlike hardware, and compare the bits.",

@@ -13,7 +13,15 @@ from moot import cheats, tasks
 from moot.offchain.providers.catalogue import ALL_CHEATS
 from tests.quick import only
 
-SLOW = {"check_strategy", "check_cheat", "from_pretrained", "from_trainer"}
+SLOW = {
+    "Price",
+    "Quote",
+    "check_cheat",
+    "check_strategy",
+    "from_pretrained",
+    "from_trainer",
+    "price",
+}
 
 
 def test_the_package_is_imported_at_once() -> None:

@@ -67,6 +67,7 @@ LAYERS = (
     "moot.tasks",
     "moot.running",
     "moot.disputing",
+    "moot.pricing",
     "moot.asking",
     "moot.summing",
     "moot.markets",
