@@ -51,7 +51,7 @@ class CutTensor(RunLengthTensor):
         return self._chunks[index]
 
 
-@pytest.mark.parametrize("liar", every(3, [0, 1]))
+@pytest.mark.parametrize("liar", [0, 1])
 @pytest.mark.parametrize(
     ("place", "size"), every(4, [(0, 0), (0, 4), (0, 255), (1, 4), (1, 140), (1, 256)])
 )

@@ -77,7 +77,7 @@ def test_drawn_operands(contracts: Mapping[str, Bytecode], function: Function, c
     assert_right(contracts, function, draw_operands(function, count))
 
 
-@pytest.mark.parametrize("parts", every(3, [25, pytest.param(100, marks=pytest.mark.slow)]))
+@pytest.mark.parametrize("parts", [25, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("function", "least"),
     [(Function.EXP, -103.98), (Function.EXP2, -150), (Function.SIGMOID, -104)],

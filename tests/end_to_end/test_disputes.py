@@ -211,7 +211,7 @@ def check_cheat(
     check_dispute(make_game(COURTS[court](arithmetic), case, players, leaf), case, cheating)
 
 
-@pytest.mark.parametrize("court", every(3, COURTS))
+@pytest.mark.parametrize("court", COURTS)
 @pytest.mark.parametrize("leaf", list(LeafMode))
 @pytest.mark.parametrize("cheat", ["garbage-root", "silent"])
 @pytest.mark.parametrize("program", programs(quick=QUICKEST))

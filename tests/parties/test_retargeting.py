@@ -28,7 +28,6 @@ from moot.offchain.parties.recall import Recalled
 from moot.offchain.parties.settings import Settings
 from moot.offchain.parties.turns import take_turns
 from moot.sim.synthetic_jobs import Size, SyntheticRun, make_task
-from tests.quick import every
 
 TASK = make_task(Size())
 TERMS = make_terms(TASK, Stakes(commit_blocks=40, reveal_blocks=1, window_blocks=40))
@@ -125,7 +124,7 @@ OTHERS: dict[str, tuple[Terms, int]] = {
 }
 
 
-@pytest.mark.parametrize("late", every(3, [False, True]), ids=["commit", "join"])
+@pytest.mark.parametrize("late", [False, True], ids=["commit", "join"])
 @pytest.mark.parametrize("other", OTHERS)
 def test_what_the_journal_sends_again_is_refused(court: Court, other: str, *, late: bool) -> None:
     """The bytes that joined one job are sent again; the other job of its number refuses them."""
@@ -146,7 +145,7 @@ def test_what_the_journal_sends_again_is_refused(court: Court, other: str, *, la
     assert court.provider.works[0].seat is None
 
 
-@pytest.mark.parametrize("late", every(3, [False, True]), ids=["commit", "join"])
+@pytest.mark.parametrize("late", [False, True], ids=["commit", "join"])
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_seat_joins_no_job_but_its_own(court: Court, other: str, *, late: bool) -> None:
     """Whoever sat down for one job and finds another under its number calls in vain."""

@@ -304,7 +304,7 @@ def test_matches_take_the_moves_that_they_are_bounded_by(
     assert at.moves == bound or at.phase is not Phase.LEAF
 
 
-@pytest.mark.parametrize("size", every(3, [SINGLE, replace(SINGLE, checkpoint_every=1)]))
+@pytest.mark.parametrize("size", [SINGLE, replace(SINGLE, checkpoint_every=1)])
 @pytest.mark.parametrize(
     ("lie", "mode", "ending"),
     [

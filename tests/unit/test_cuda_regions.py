@@ -58,7 +58,7 @@ def _smallest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("first", every(20, range(0, DRAWS, PART)))
-@pytest.mark.parametrize("backend", every(3, BACKENDS))
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_drawn_programs_are_computed_as_they_are_defined(
     first: int, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,7 +67,7 @@ def _trace(recipe: TrainingRecipe) -> Record:
     return record(subject, get_initial_state(subject), recipe.batch(0), {})
 
 
-@pytest.mark.parametrize("clip", every(3, [None, ClipNorm(1.0)]))
+@pytest.mark.parametrize("clip", [None, ClipNorm(1.0)])
 @pytest.mark.parametrize("name", every(6, OPTIMIZERS))
 def test_copies_are_what_tracing_makes(
     name: str, clip: ClipNorm | None, monkeypatch: pytest.MonkeyPatch

@@ -29,7 +29,6 @@ from moot.offchain.chain.transports import (
 )
 from moot.offchain.errors import ChainUnavailable
 from tests.chain_helpers import serve_in_thread
-from tests.quick import every
 
 CONTRACT = "0x" + "ab" * 20
 QUESTIONS: list[Question] = [("eth_getBalance", [CONTRACT, "latest"])] * 5
@@ -141,7 +140,7 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("several", every(3, [False, True]))
+@pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("case", LIMITS)
 def test_a_range_that_is_refused_is_paged(public: Public, case: str, *, several: bool) -> None:
     """Logs are asked for in halves of the blocks, of the same node also where there are others."""
