@@ -54,6 +54,7 @@ def play(engine: Engine, folder: Path, deaths: int) -> dict[str, bytes]:
     return {f"{it.parent.name}/{it.name}": it.read_bytes() for p in whole for it in p.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_lost_run_is_tried_again(tmp_path: Path) -> None:
     """A process that dies twice in a run changes no byte of what all runs leave."""
     plain = play(Here(), tmp_path / "plain", 0)
