@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from moot.cheats import WrongOutput
 from moot.display import Displayable
@@ -18,7 +18,7 @@ from moot.sim.estimates import Estimate, estimate_mean
 from moot.sim.gas.on_chains import charge, charge_stages, read_calls
 from moot.sim.pricing.disputes import PLAYED, Disputes, compose
 from moot.sim.pricing.sizes import Sizes, read_sizes
-from moot.sim.pricing.terms import Terms, Wish, make_terms
+from moot.sim.pricing.terms import Terms, Wish, make_terms, scale
 from moot.tasks import Task
 
 if TYPE_CHECKING:
@@ -191,13 +191,7 @@ def price(
     places = list(_list_chains(chains, base_fees, l2_base_fee, eth_price))
     timing = estimate_timing(captured.program)
     sizes = read_sizes(captured.program, task.steps, task.checkpoint_every)
-    whole_s = _expect(timing, sizes)
-    if whole_s * 2 * lies <= PATIENCE_S:
-        disputes, seconds = _play(task, lies, seed)
-        timed, work_s = MEASURED, _estimate_time(seconds)
-    else:
-        disputes = compose(sizes, captured.program.arithmetic, lies)
-        timed, work_s = _time(task, whole_s)
+    disputes, timed, work_s = _measure(task, sizes, _expect(timing, sizes), lies, seed)
     spent = (
         work_s.high or SHAPES_FACTOR * work_s.value,
         timing.bound_answer(sizes.checkpoint_every),
@@ -205,15 +199,24 @@ def price(
     quotes = []
     for chain in places:
         rate = hour / HOUR_S / chain.money.eth_price
-        work = Estimate(*(None if it is None else it * rate for it in _list(work_s)))
-        terms = make_terms(chain, disputes, work, (*spent, task.steps), asked)
+        terms = make_terms(chain, disputes, scale(work_s, rate), (*spent, task.steps), asked)
         quotes.append(_quote(chain, disputes, terms))
     return Price(sizes, disputes.how, lies, timed, work_s, hour, tuple(quotes))
 
 
+def _measure(
+    task: Task, sizes: Sizes, whole_s: float, lies: int, seed: int
+) -> tuple[Disputes, str, Estimate]:
+    """Return disputes of a job, how its work was timed, and the seconds that it takes."""
+    if whole_s * 2 * lies <= PATIENCE_S:
+        disputes, seconds = _play(task, lies, seed)
+        return disputes, MEASURED, _estimate_time(seconds)
+    arithmetic = _get_captured(task).program.arithmetic
+    return compose(sizes, arithmetic, lies), *_time(task, whole_s)
+
+
 def _get_captured(task: Task) -> "Captured":
-    captured: Any = task.captured
-    return captured
+    return cast("Captured", task.captured)
 
 
 def _make_wish(given: dict[str, Any]) -> Wish:
@@ -294,7 +297,3 @@ def _quote(chain: Chain, disputes: Disputes, terms: Terms) -> Quote:
         gas={stage: bill.gas for stage, bill in stages.items()},
         terms=terms,
     )
-
-
-def _list(estimate: Estimate) -> tuple[float, float | None, float | None]:
-    return estimate.value, estimate.low, estimate.high

@@ -63,7 +63,7 @@ def parse_chain(values: Mapping[str, Any], name: str, source: str) -> Chain:
         UsageError: a key is missing, unknown or impossible.
     """
     kind = values.get("kind")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise UsageError(f"{source}: kind is {kind!r}; choose one of {', '.join(KINDS)}")
     wanted = {**get_type_hints(Chain, include_extras=True), "fees": KINDS[kind]}
     wanted.pop("name")

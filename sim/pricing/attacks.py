@@ -13,6 +13,7 @@ side at the highest price that it may have.
 """
 
 from dataclasses import dataclass
+from math import sqrt
 
 from moot.contracts.model.types import PRIZE_DIVISOR
 from moot.offchain.errors import UsageError
@@ -107,4 +108,4 @@ def choose_audits(stake: Stake, upkeep: Upkeep) -> float:
     enough = stake.bound_audits(others)
     if upkeep.audit_fee <= 0:
         return enough
-    return min(enough, (upkeep.capital_share * tempted / upkeep.audit_fee) ** 0.5)
+    return min(enough, sqrt(upkeep.capital_share * tempted / upkeep.audit_fee))

@@ -105,6 +105,64 @@ class Terms:
         return max(self.parts, key=lambda name: self.parts[name])
 
 
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a job and a dispute of it cost whom, in ETH.
+
+    Attributes:
+        work: of a provider.
+        dearest: the upper end of that.
+        opening: the client's, for gas.
+        routine: a provider's gas, if nobody disagrees.
+        liar_fees: what a liar pays above that for a dispute.
+        unit: a unit of gas in a dispute, with its data, at the highest price that it may have.
+    """
+
+    work: Estimate
+    dearest: float
+    opening: float
+    routine: float
+    liar_fees: float
+    unit: float
+
+    def make_stake(self, wish: Wish) -> Stake:
+        """Return what an attacker looks at."""
+        return Stake(
+            work=self.dearest,
+            gain=wish.gain_eth,
+            reward=self.dearest * (1 + wish.margin) + self.routine,
+            liar_fees=self.liar_fees,
+            match_cost=self.unit * (MATCH_GAS + END_GAS),
+            least_bond=MIN_BOND_WEI / ETHER,
+        )
+
+    def share_out(self, rate: float, locked: float, margin: float) -> dict[str, float]:
+        """Return the parts of what a client pays, with so much for the capital that is locked."""
+        work = self.work.value * (1 + margin)
+        gas = self.opening + self.routine
+        return {"work": work, "gas": gas, "audits": rate * work, "capital": locked}
+
+    def estimate_whole(self, parts: Mapping[str, float], rate: float, margin: float) -> Estimate:
+        """Return the sum of these parts, with the interval of the work's."""
+        fixed, factor = parts["gas"] + parts["capital"], (1 + margin) * (1 + rate)
+        low = self.work.value if self.work.low is None else self.work.low
+        ends = (fixed + end * factor for end in (low, self.dearest))
+        return Estimate(sum(parts.values()), *ends)
+
+
+def read_costs(chain: Chain, disputes: Disputes, work: Estimate, wish: Wish) -> Costs:
+    """Return what a job costs on a chain, given what it costs to run it, in ETH."""
+    routine = disputes.charge_routine(chain).total_wei / ETHER
+    return Costs(
+        work=work,
+        dearest=work.value if work.high is None else work.high,
+        opening=disputes.charge_opening(chain).total_wei / ETHER,
+        routine=routine,
+        liar_fees=max(0.0, disputes.charge_liar(chain).total_wei / ETHER - routine),
+        unit=disputes.estimate_price_wei(chain) * wish.spike / ETHER,
+    )
+
+
 def make_terms(
     chain: Chain, disputes: Disputes, work: Estimate, timing: tuple[float, float, int], wish: Wish
 ) -> Terms:
@@ -120,66 +178,52 @@ def make_terms(
     Raises:
         UsageError: no terms are enough.
     """
-    dearest = work.value if work.high is None else work.high
-    price = disputes.estimate_price_wei(chain) * wish.spike / ETHER
-    routine = disputes.charge_routine(chain).total_wei / ETHER
-    opening = disputes.charge_opening(chain).total_wei / ETHER
-    liar_fees = max(0.0, disputes.charge_liar(chain).total_wei / ETHER - routine)
-    base = dearest * (1 + wish.margin) + routine
-    stake = Stake(
-        work=dearest,
-        gain=wish.gain_eth,
-        reward=base,
-        liar_fees=liar_fees,
-        match_cost=price * (MATCH_GAS + END_GAS),
-        least_bond=MIN_BOND_WEI / ETHER,
-    )
-    work_s, answer_s, steps = timing
-    threat = Threat(
-        gain_wei=round((base + wish.gain_eth + stake.bound_griefing() / PRIZE_DIVISOR) * ETHER),
-        crowd=wish.crowd,
-        answer_s=answer_s,
-        work_s=work_s,
-        confirmations=wish.confirmations,
-    )
-    schedule = make_schedule(chain, threat, steps)
+    costs = read_costs(chain, disputes, work, wish)
+    stake = costs.make_stake(wish)
+    schedule = _schedule(chain, stake, timing, wish)
     share = wish.capital_rate * schedule.lasts_s / YEAR_S
-    audit_fee = dearest * (1 + wish.margin)
+    audit_fee = costs.dearest * (1 + wish.margin)
     rate, bond, reason = _choose(stake, Upkeep(audit_fee, share), wish)
-    reward = base + share * bond
-    parts = {
-        "work": work.value * (1 + wish.margin),
-        "gas": opening + routine,
-        "audits": rate * work.value * (1 + wish.margin),
-        "capital": share * bond,
-    }
-    spread = (work.value if work.low is None else work.low, dearest)
-    fixed = parts["gas"] + parts["capital"]
-    low, high = (fixed + it * (1 + wish.margin) * (1 + rate) for it in spread)
-    dispute = disputes.estimate_wei(chain)
+    parts = costs.share_out(rate, share * bond, wish.margin)
     return Terms(
         bond=bond,
         bounds=stake.list_bounds(rate) if rate else {},
         bound_by=reason,
         audit_rate=rate,
         audit_fee=audit_fee,
-        reward=reward,
-        cost=Estimate(sum(parts.values()), low, high),
+        reward=stake.reward + share * bond,
+        cost=costs.estimate_whole(parts, rate, wish.margin),
         parts=parts,
-        dispute=Estimate(*(None if it is None else it / ETHER for it in _list(dispute))),
-        purse=bond + price * calculate_crowd_gas(wish.crowd),
+        dispute=scale(disputes.estimate_wei(chain), 1 / ETHER),
+        purse=bond + costs.unit * calculate_crowd_gas(wish.crowd),
         crowd_capital=(wish.crowd + 1) * bond,
         attacks={
             "a lie": stake.calculate_lies_gain(bond, rate),
-            "a griefer": min(0.0, stake.match_cost - bond / PRIZE_DIVISOR) - liar_fees,
+            "a griefer": min(0.0, stake.match_cost - bond / PRIZE_DIVISOR) - costs.liar_fees,
             "a crowd that the clocks withstand": -wish.crowd * bond,
         },
         schedule=schedule,
     )
 
 
-def _list(estimate: Estimate) -> tuple[float, float | None, float | None]:
-    return estimate.value, estimate.low, estimate.high
+def _schedule(chain: Chain, stake: Stake, timing: tuple[float, float, int], wish: Wish) -> Schedule:
+    """Return the clocks that outlast who would have reward, gain and prize."""
+    work_s, answer_s, steps = timing
+    gain = stake.reward + wish.gain_eth + stake.bound_griefing() / PRIZE_DIVISOR
+    threat = Threat(
+        gain_wei=round(gain * ETHER),
+        crowd=wish.crowd,
+        answer_s=answer_s,
+        work_s=work_s,
+        confirmations=wish.confirmations,
+    )
+    return make_schedule(chain, threat, steps)
+
+
+def scale(estimate: Estimate, factor: float) -> Estimate:
+    """Return an estimate in another unit, so many of which are one of its own."""
+    low, high = (None if it is None else it * factor for it in (estimate.low, estimate.high))
+    return Estimate(estimate.value * factor, low, high)
 
 
 def _choose(stake: Stake, upkeep: Upkeep, wish: Wish) -> tuple[float, float, str]:

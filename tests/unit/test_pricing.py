@@ -1,13 +1,15 @@
 """The price of a job: each bound is tight, and the clocks are those that providers ask for."""
 
+import json
 from collections.abc import Mapping
 
 import pytest
+from click.testing import CliRunner, Result
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import moot
-from moot.command.price import USUAL
+from moot.command.price import USUAL, price
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.disputes.joining.job_check import LOOK_BLOCKS
 from moot.offchain.disputes.referee.crowds import Pace, count_calls, count_censored, count_withstood
@@ -216,3 +218,35 @@ def compare(values: Mapping[str, float]) -> Estimate:
         profits = {name: rows[name]["profit_gwei"] / rows[name]["jobs"] for name in rows}
         found.append((profits["lazy"] - profits["honest"]) / 10**9)
     return estimate_mean(found)
+
+
+def run(*args: str) -> Result:
+    """Run `moot price`."""
+    return CliRunner().invoke(price, args, standalone_mode=False, catch_exceptions=False)
+
+
+def test_a_chain_that_there_is_not_is_refused_before_the_program_is_captured() -> None:
+    """An unknown chain, an impossible price and an unknown program are refused."""
+    with pytest.raises(UsageError, match="did you mean 'op-mainnet'"):
+        run("--program", "nobody.py:build", "--chain", "op-mainet")
+    with pytest.raises(UsageError, match="an ETH does not cost"):
+        run("--program", "nobody.py:build", "--chain", "op-mainnet", "--eth-price", "-1")
+    with pytest.raises(UsageError, match="unknown example 'nobody'"):
+        run("--program", "nobody")
+
+
+@pytest.mark.slow
+def test_the_command_prints_what_it_finds() -> None:
+    """The tables have a line for each chain and base fee, and --json has the same figures."""
+    given = ("--program", "mlp", "--steps", "4", "--gain", "1", "--lies", "1")
+    given += ("--chain", "l1-osaka", "--chain", "op-mainnet", "--base-fee", "5", "--base-fee", "50")
+    shown = run(*given).output
+    assert shown.count("│ op-mainnet") == 2 * 3
+    found = json.loads(run(*given, "--json").output)
+    assert [(it["chain"], it["base_fee_gwei"]) for it in found["quotes"]] == [
+        (chain, fee) for chain in ("l1-osaka", "op-mainnet") for fee in (5, 50)
+    ]
+    assert found["disputes"] == {"how": "played", "lies": 1}
+    for quote in found["quotes"]:
+        assert quote["bond"] >= max(quote["bounds"].values()) - 1e-9
+        assert max(quote["attacks"].values()) <= 1e-9
