@@ -59,7 +59,11 @@ class Quote(Displayable):
     terms: Terms
 
     def to_market(self) -> dict[str, Any]:
-        """Return keys of a simulated market with this bond, these audits and this reward."""
+        """Return keys of a simulated market with this bond, these audits and this reward.
+
+        What the work costs is a key of the market's groups, such as `providers.honest.work_eth`,
+        and the price of gas is `chain.base_fee_gwei`: both are the market's own.
+        """
         terms = self.terms
         return {
             "bond.name": "constant",

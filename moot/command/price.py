@@ -87,11 +87,11 @@ def price(
       moot price --program model.py:build --steps 1000 --chain l1-osaka --chain op-mainnet
       moot price --program mlp --gain 2 --audit-rate 0.05 --base-fee 5 --base-fee 50 --json
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
+    steps = options.check_steps(steps, inference=inference)
+    gas_chains.find_chains(chains, None, asked["l2_base_fee"], asked["eth_price"])  # or refuse
     from moot.pricing import price as make_price  # noqa: PLC0415 - imports numpy
     from moot.tasks import Task, capture  # noqa: PLC0415 - likewise
 
-    steps = options.check_steps(steps, inference=inference)
-    gas_chains.find_chains(chains, None, asked["l2_base_fee"], asked["eth_price"])  # or refuse
     captured = capture(
         program,
         arithmetic=arithmetic,

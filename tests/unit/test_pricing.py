@@ -226,13 +226,13 @@ def run(*args: str) -> Result:
 
 
 def test_a_chain_that_there_is_not_is_refused_before_the_program_is_captured() -> None:
-    """An unknown chain, an impossible price and an unknown program are refused."""
+    """An unknown chain, an impossible price and a job without steps are refused."""
     with pytest.raises(UsageError, match="did you mean 'op-mainnet'"):
         run("--program", "nobody.py:build", "--chain", "op-mainet")
     with pytest.raises(UsageError, match="an ETH does not cost"):
         run("--program", "nobody.py:build", "--chain", "op-mainnet", "--eth-price", "-1")
-    with pytest.raises(UsageError, match="unknown example 'nobody'"):
-        run("--program", "nobody")
+    with pytest.raises(UsageError, match="is not a positive number"):
+        run("--program", "nobody.py:build", "--steps", "0")
 
 
 @pytest.mark.slow
