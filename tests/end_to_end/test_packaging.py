@@ -18,7 +18,7 @@ from tests.documents import ROOT, list_blocks
 PACKED = ("bench", "contracts", "moot", "offchain", "sim")
 FILES = ("LICENSE", "README.md", "pyproject.toml")
 BUILD = "import sys; from setuptools import build_meta as b; print(b.build_{kind}(sys.argv[1]))"
-DATA = {".css", ".html", ".js", ".json", ".toml", ".vy", ".vyi", ".typed"}
+DATA = {".css", ".html", ".js", ".json", ".csv", ".toml", ".vy", ".vyi", ".typed"}
 
 
 def run(words: Sequence[str | Path], folder: Path) -> str:

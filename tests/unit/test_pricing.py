@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import moot
-from moot.command.price import USUAL, price
+from moot.command.price import USUAL
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.disputes.joining.job_check import LOOK_BLOCKS
 from moot.offchain.disputes.referee.crowds import Pace, count_calls, count_censored, count_withstood
@@ -222,7 +222,7 @@ def compare(values: Mapping[str, float]) -> Estimate:
 
 def run(*args: str) -> Result:
     """Run `moot price`."""
-    return CliRunner().invoke(price, args, standalone_mode=False, catch_exceptions=False)
+    return CliRunner().invoke(cli, ["price", *args], standalone_mode=False, catch_exceptions=False)
 
 
 def test_a_chain_that_there_is_not_is_refused_before_the_program_is_captured() -> None:
