@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import moot
+from moot.command.main import cli
 from moot.command.price import USUAL
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.disputes.joining.job_check import LOOK_BLOCKS
