@@ -44,10 +44,11 @@ def show_market(results: "Results", console: Console) -> None:
             f"{run['missed_clocks']:,} accounts missed a clock, which cost "
             f"{run['missed_gwei'] / _GWEI:,.3f} ETH and changed {run['spoiled']:,} outcomes"
         )
-    console.print(
-        f"audits: {run['audit_rate_achieved']:.1%} of the jobs that were served; asked for: "
-        f"{run['audit_rate_asked']:.1%}"
-    )
+    if run["audit_rate_asked"]:
+        console.print(
+            f"audits: {run['audit_rate_achieved']:.1%} of the jobs that were served; asked for: "
+            f"{run['audit_rate_asked']:.1%}"
+        )
     console.print(
         f"clients: {run['client_gwei'] / _GWEI:+,.3f} ETH, what right answers are worth less what "
         "was paid and wrong answers cost"
