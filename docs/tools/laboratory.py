@@ -181,7 +181,7 @@ def tabulate_learners(games: Mapping[float, Config]) -> Iterator[Table]:
         rates = Varied("audit.rate", tuple(multiple * rate for multiple in MULTIPLES))
         learners = replace_keys(game, {**LIARS, "jobs": LEARNERS_JOBS})
         cells, courses = [], []
-        for rows, course in sweep(learners, rates, FEW):
+        for rows, course in sweep(learners, rates, REPS):
             cells.append(f"{show(share(rows, 'cheated'), 3)}{'*' * bool(course.judge().trends)}")
             courses.append(course.list_rows())
         table.add_row(f"{bond:g}", *cells)
