@@ -276,9 +276,9 @@ ATTACK_COLUMNS: Mapping[str, tuple[str, float, int]] = {
 
 def tabulate_attacks() -> Iterator[Table]:
     """Yield what each strategy brings and costs in the baseline, beside its honest twin."""
-    market = replace_keys(open_config("baseline"), {"jobs": 2 * JOBS, "burn_in": 0.5})
+    market = replace_keys(open_config("baseline"), {"jobs": JOBS})
     headings = [heading for heading, _, _ in ATTACK_COLUMNS.values()]
-    title = f"Strategies in the baseline, {JOBS:,} jobs after as many of burn-in, {FEW} runs"
+    title = f"Strategies in the baseline, {JOBS:,} jobs, the later half where one learns, {FEW} runs"
     table = make_table(title, "attacks", "strategy", *headings)
     attacks = dict(list_attacks(market))
     contests = [make_contest(config, (name,)) for name, config in attacks.items()]
