@@ -103,7 +103,7 @@ CONFIGS = st.fixed_dictionaries(
 @given(CONFIGS)
 def test_all_money_is_somewhere(values: dict[str, Any]) -> None:
     """Jobs, agents and the ledger tell the same story, block by block and at the end."""
-    config = make_config(**values)
+    config = make_config(burn_in=0.0, **values)
     kept, counts = play(config)
     jobs, agents, ledger = (kept.read(name) for name in ("jobs", "agents", "ledger"))
     check_jobs(jobs, config)
@@ -126,6 +126,26 @@ def test_all_money_is_somewhere(values: dict[str, Any]) -> None:
     values_gwei = sum(appraise(row, config) for row in jobs if is_clients(row, agents))
     clients = sum(row["profit_gwei"] for row in agents if row["role"] == "client")
     assert counts.client_gwei == clients + values_gwei
+
+
+@settings(max_examples=share(60))
+@given(CONFIGS, st.sampled_from([0.05, 0.5, 0.95]))
+def test_sums_and_spans_leave_the_burn_in_out(values: dict[str, Any], burn_in: float) -> None:
+    """Spans have all that agents earn, and a run's sums what they earn after the burn-in."""
+    kept, counts = play(make_config(burn_in=burn_in, **values))
+    jobs, agents, spans = (kept.read(name) for name in ("jobs", "agents", "spans"))
+    for agent in agents:
+        own = [row["profit_gwei"] for row in spans if row["agent"] == agent["agent"]]
+        if agent["role"] != "client":
+            assert sum(own) == agent["profit_gwei"]
+    late = [row for row in spans if not row["is_burn_in"] and row["role"] != "client"]
+    assert counts.honest_gwei + counts.cheat_gwei + counts.watcher_gwei == sum(
+        row["profit_gwei"] for row in late
+    )
+    counted = [row for row in jobs if row["job"] >= counts.burn_in]
+    assert counts.jobs == len(counted)
+    assert counts.gas == sum(row["gas"] for row in counted)
+    assert counts.fees_gwei == sum(row["fees_gwei"] for row in counted)
 
 
 @settings(max_examples=share(10))
