@@ -278,7 +278,8 @@ def tabulate_attacks() -> Iterator[Table]:
     """Yield what each strategy brings and costs in the baseline, beside its honest twin."""
     market = replace_keys(open_config("baseline"), {"jobs": JOBS})
     headings = [heading for heading, _, _ in ATTACK_COLUMNS.values()]
-    title = f"Strategies in the baseline, {JOBS:,} jobs, the later half where one learns, {FEW} runs"
+    jobs = f"{JOBS:,} jobs, the later half where one learns"
+    title = f"Strategies in the baseline, {jobs}, {FEW} runs"
     table = make_table(title, "attacks", "strategy", *headings)
     attacks = dict(list_attacks(market))
     contests = [make_contest(config, (name,)) for name, config in attacks.items()]

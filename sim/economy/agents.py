@@ -25,6 +25,8 @@ class Agent:
         entered: the block in which it came.
         reputation: from 0 to 1.
         rated: the block in which that was updated.
+        work_gwei: what work costs it now.
+        usual_work_gwei: the same where no hardware is dearer or cheaper than usual.
         ends: the blocks in which its slots are free again, as a heap; of slots never used, none.
         is_guarded: whether its strategy is a user's, which may raise, or never answer.
         complain: is told why an answer is a forfeit.
@@ -111,7 +113,6 @@ def make_agent(
         strategy_name=group.strategy,
         strategy=strategy,
         stream=Stream(seed, f"{role} {group.strategy}", ordinal),
-        work_gwei=round(group.work_eth * GWEI),
         usual_work_gwei=round(group.work_eth * GWEI),
         blocks=group.blocks,
         slots=group.slots,

@@ -1,6 +1,5 @@
 """The limit of a user's code: a question that it never answers is given up."""
 
-import gc
 import signal
 import sys
 import threading
@@ -9,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self, TypeVar
+
+from moot.offchain.collection import without_collection
 
 AnswerT = TypeVar("AnswerT")
 
@@ -54,11 +55,9 @@ class Limit:
         self.is_over = self.is_interrupted = False
         self._before: dict[signal.Signals, Any] = {}
         self._tracer = sys.gettrace()
-        self._collects = gc.isenabled()
         self._began = 0.0
 
     def __enter__(self) -> Self:
-        gc.disable()  # it looks at all of the process, which is not the time of who is asked
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGPROF, signal.SIGALRM):
                 self._before[number] = signal.signal(number, self._stop)
@@ -77,8 +76,6 @@ class Limit:
             sys.settrace(self._tracer)
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        if self._collects:
-            gc.enable()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         """Stop the code here, and once more in the next line, should that handle everything."""
@@ -128,7 +125,8 @@ def ask(question: Callable[[], AnswerT]) -> AnswerT:
     limit = Limit()
     problem = ""
     try:
-        with limit:
+        # The collector looks at all of the process, which is not the time of who is asked.
+        with without_collection(), limit:
             try:
                 answer = question()
             except TookTooLong:

@@ -126,8 +126,9 @@ class Market:
         audit = self._rules.audit
         jackpot_gwei = audit.choose_jackpot() >> config.watchers_asked - 1
         self._bait_gwei = round(audit.choose_forced_rate() * jackpot_gwei)
-        self._hardware = Factors(config.hardware.prices)
-        self._people.price_work(self._hardware.find(0))
+        prices = config.hardware.prices
+        self._hardware = Factors(prices) if prices else None
+        self._price_work(0)
         self._inspection = Inspection(audit, self._people, self._ledger, config.watchers_asked)
 
     def play(self, progress: Callable[[int], None] | None = None) -> Counts:
@@ -179,8 +180,13 @@ class Market:
         if block > self._prices.block:
             self._close_block()
             self._prices.go_on(block, self._used_gas, self._traffic.highest_cap_wei)
-            self._people.price_work(self._hardware.find(self._prices.block))
+            self._price_work(self._prices.block)
             self._used_gas = 0
+
+    def _price_work(self, block: int) -> None:
+        """Let work cost what hardware does in a block."""
+        if self._hardware is not None:
+            self._people.price_work(self._hardware.find(block))
 
     def _wait(self, coming: float) -> bool:
         """Go on to the block of what is coming, unless calls that wait get into one before it.

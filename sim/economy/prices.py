@@ -64,20 +64,16 @@ class Prices:
         for number in range(self.block, block):
             if trace:
                 fee_wei = trace[(number + 1) % len(trace)]
-                past.append(fee_wei)
-                if fee_wei <= wanted_wei:
-                    block = number + 1
-                    break
-                continue
-            demand = target_gas * start_wei / fee_wei * next(factors)
-            if spike_every and number % spike_every < chain.spike_blocks:
-                demand *= chain.spike_factor
-            surplus = min(limit_gas, int(demand) + used_gas) - target_gas
-            used_gas = 0
-            if surplus > 0:
-                fee_wei += max(fee_wei * surplus // target_gas // denominator, 1)
             else:
-                fee_wei -= fee_wei * -surplus // target_gas // denominator
+                demand = target_gas * start_wei / fee_wei * next(factors)
+                if spike_every and number % spike_every < chain.spike_blocks:
+                    demand *= chain.spike_factor
+                surplus = min(limit_gas, int(demand) + used_gas) - target_gas
+                used_gas = 0
+                if surplus > 0:
+                    fee_wei += max(fee_wei * surplus // target_gas // denominator, 1)
+                else:
+                    fee_wei -= fee_wei * -surplus // target_gas // denominator
             past.append(fee_wei)
             if fee_wei <= wanted_wei:
                 block = number + 1

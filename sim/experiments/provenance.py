@@ -14,8 +14,8 @@ from moot.sim.experiments.plan import Plan
 
 _ROOT = Path(__file__).parents[2]
 _CODE = ("contracts", "offchain", "sim")
-_READERS = ("analysis", "report", "theory")
-"""Packages in `sim` that read results: no result depends on them."""
+_OTHERS = ("analysis", "report", "theory", "experiments/presets")
+"""Folders in `sim` on which no result depends: they read results, or are in the configuration."""
 _SUFFIXES = frozenset({".py", ".vy", ".vyi", ".json", ".toml", ".csv"})
 """Of files that decide results: the gas of calls is in JSON, chains in TOML, traces in CSV."""
 
@@ -95,13 +95,13 @@ def _list_texts(values: object) -> Iterator[str]:
 
 def _digest_code() -> str:
     """Return a digest of our sources, those of the contracts and the gas of calls included."""
-    readers = {_ROOT / "sim" / name for name in _READERS}
+    others = {_ROOT / "sim" / name for name in _OTHERS}
     return _digest(
         sorted(
             path
             for package in _CODE
             for path in (_ROOT / package).rglob("*")
-            if path.suffix in _SUFFIXES and not readers.intersection(path.parents)
+            if path.suffix in _SUFFIXES and not others.intersection(path.parents)
         )
     )
 

@@ -45,22 +45,21 @@ class Factors:
     """The factors of what work costs, in each block that of the last row before or in it.
 
     Args:
-        name: of the trace, whose first row is of block 0; none, if it is empty.
+        name: of the trace; the factor of its first row holds before it, too.
     """
 
     def __init__(self, name: str) -> None:
-        self._blocks, self._values = [0], [1.0]
-        if name:
-            trace = read_trace(name, (FACTOR,))
-            self._blocks = trace.blocks.tolist()
-            self._values = trace.columns[FACTOR].tolist()
+        trace = read_trace(name, (FACTOR,))
+        self._blocks = trace.blocks.tolist()
+        self._values: list[float] = trace.columns[FACTOR].tolist()
         self._length = self._blocks[-1] + 1
         self._place = self._begin = 0
 
     def find(self, block: int) -> float:
         """Return the factor in a block, which is never before that of the last call."""
-        while block >= self._begin + self._length:
-            self._begin, self._place = self._begin + self._length, 0
+        begin = block // self._length * self._length
+        if begin != self._begin:
+            self._begin, self._place = begin, 0
         place, last = self._place, len(self._blocks) - 1
         while place < last and self._begin + self._blocks[place + 1] <= block:
             place += 1

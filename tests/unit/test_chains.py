@@ -86,14 +86,14 @@ def test_fastlz_is_that_of_the_rollups(data: bytes, length: int) -> None:
 def test_the_op_stack_charges_what_it_has_charged(
     fee: int, fastlz: int, base: int, blob: int, scalars: tuple[int, int]
 ) -> None:
-    """The data fee is that of published cases, of which the last is a transaction on a chain."""
-    fees = OpStack(0, 0, base / 10**9, blob / 10**9, False, *scalars)
+    """The data fee is that of published cases."""
+    fees = OpStack(0, base / 10**9, blob / 10**9, False, 0, *scalars)
     assert fees.charge_data(fastlz) == fee
 
 
 def test_the_op_stack_charges_for_a_whole_transaction() -> None:
     """A transaction that is compressed here is charged as the specification's example says."""
-    fees = OpStack(0, 0, 1e-6, 1e-6, False, 1000, 1000)
+    fees = OpStack(0, 1e-6, 1e-6, False, 0, 1000, 1000)
     assert estimate_size(count_compressed(CALL)) == 126_387_400
     assert fees.charge_data(count_compressed(CALL)) == 2148
     assert fees.charge_data(count_compressed(b"\xfa\xca\xde")) == 1700

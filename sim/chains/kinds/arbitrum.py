@@ -7,34 +7,21 @@ what posting costs: blob gas for each byte, and for each batch the gas of its tr
 out among the batch's bytes. There is no tip.
 """
 
-from typing import Self
-
-from msgspec import Struct
-from msgspec.structs import replace
-
-from moot.sim.chains.kinds.base import Charge, Gwei, Sized, Some, Whole, to_wei
-from moot.sim.chains.kinds.blobs import reserve_blob_fee_wei
+from moot.sim.chains.kinds.base import Charge, Sized, Some, Whole, to_wei
+from moot.sim.chains.kinds.rollup import Rollup
 
 UNITS = 16
 """The units of a byte."""
 
 
-class Arbitrum(Struct, frozen=True, forbid_unknown_fields=True):
+class Arbitrum(Rollup, frozen=True, forbid_unknown_fields=True):
     """The prices of a chain of Arbitrum Nitro.
 
     Attributes:
-        base_fee_gwei: of a unit of its own gas.
-        l1_base_fee_gwei: of a unit of gas on the first layer.
-        blob_base_fee_gwei: of a unit of blob gas there.
-        has_blob_reserve: whether that is no less than a sixteenth of the former (EIP-7918).
         batch_gas: gas of the transaction that posts a batch.
         batch_bytes: compressed bytes of a batch.
     """
 
-    base_fee_gwei: Gwei
-    l1_base_fee_gwei: Gwei
-    blob_base_fee_gwei: Gwei
-    has_blob_reserve: bool
     batch_gas: Whole
     batch_bytes: Some
 
@@ -46,17 +33,9 @@ class Arbitrum(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def unit_wei(self) -> int:
         """What a unit of data costs once ArbOS has found its price: a byte is 16 of them."""
-        fee_wei, blob_wei = to_wei(self.l1_base_fee_gwei), to_wei(self.blob_base_fee_gwei)
-        if self.has_blob_reserve:
-            blob_wei = reserve_blob_fee_wei(blob_wei, fee_wei)
+        fee_wei, blob_wei = self.below_wei
         return (blob_wei + fee_wei * self.batch_gas // self.batch_bytes) // UNITS
 
     def charge(self, gas: int, calldata: Sized) -> Charge:
         """Return what a call is charged: its gas here, and its data below."""
         return Charge(gas * self.price_wei, calldata.brotli_bytes * UNITS * self.unit_wei)
-
-    def replace_prices(self, base_fee_gwei: float | None, l1_base_fee_gwei: float | None) -> Self:
-        """Return the same at other base fees."""
-        own = self.base_fee_gwei if base_fee_gwei is None else base_fee_gwei
-        below = self.l1_base_fee_gwei if l1_base_fee_gwei is None else l1_base_fee_gwei
-        return replace(self, base_fee_gwei=own, l1_base_fee_gwei=below)
