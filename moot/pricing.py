@@ -242,9 +242,8 @@ def _list_chains(
         raise UsageError("chains is a list of names, such as ['l1-osaka', 'op-mainnet']")
     for name in names:
         chain = find_chain(name) if isinstance(name, str) else name
-        own = None if chain.kind == "l1" else l2_base_fee
         for fee in base_fees or (None,):
-            yield chain.replace_prices(fee, own, eth_price)
+            yield chain.replace_prices(fee, l2_base_fee, eth_price)
 
 
 def _expect(timing: Timing, sizes: Sizes) -> float:

@@ -58,13 +58,7 @@ def find_chains(
     """Return the chains that were named, at the prices that were given."""
     from moot.sim.chains.files import find_chain  # noqa: PLC0415 - imports msgspec
 
-    found = []
-    for name in names:
-        chain = find_chain(name)
-        is_rollup = chain.kind != "l1"
-        own = l2_base_fee if is_rollup else None
-        found.append(chain.replace_prices(base_fee, own, eth_price))
-    return found
+    return [find_chain(name).replace_prices(base_fee, l2_base_fee, eth_price) for name in names]
 
 
 def make_costs(objects: Sequence[Mapping[str, Any]]) -> Table:

@@ -137,7 +137,7 @@ class Chain(Struct, frozen=True):
 
         Args:
             base_fee_gwei: of the first layer, which of a rollup is the layer below.
-            own_base_fee_gwei: of the chain's own gas.
+            own_base_fee_gwei: of a rollup's own gas; of no other chain.
             eth_price: of an ETH.
 
         Raises:

@@ -215,6 +215,15 @@ def test_a_file_that_is_no_chain_is_refused(key: str, value: object, words: str)
     assert "\n" not in str(refusal.value)
 
 
+def test_a_rollups_own_price_is_no_price_of_the_first_layer() -> None:
+    """The first layer has one base fee; a rollup has its own beside it."""
+    layer, rollup = find_chain("l1-osaka"), find_chain("op-mainnet")
+    assert layer.replace_prices(own_base_fee_gwei=7.0) == layer
+    assert layer.replace_prices(base_fee_gwei=7.0, own_base_fee_gwei=3.0).fees.base_fee_gwei == 7.0
+    assert rollup.replace_prices(own_base_fee_gwei=7.0).fees.base_fee_gwei == 7.0
+    assert rollup.replace_prices(base_fee_gwei=7.0).fees.base_fee_gwei == rollup.fees.base_fee_gwei
+
+
 def test_prices_that_nobody_asks_are_refused() -> None:
     """Negative prices and an ETH for nothing are refused, as is a chain that nobody knows."""
     chain = find_chain("op-mainnet")

@@ -67,4 +67,4 @@ class Fees(Protocol):
         """Return what a call is charged that uses so much gas, calldata included."""
 
     def replace_prices(self, base_fee_gwei: float | None, l1_base_fee_gwei: float | None) -> Self:
-        """Return the same fees at another base fee, of the chain itself and of the one below."""
+        """Return the same fees at other base fees, of a rollup's own gas and of the first layer."""

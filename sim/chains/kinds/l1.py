@@ -45,8 +45,6 @@ class LayerOne(Struct, frozen=True, forbid_unknown_fields=True):
         return Charge(gas * self.price_wei)
 
     def replace_prices(self, base_fee_gwei: float | None, l1_base_fee_gwei: float | None) -> Self:
-        """Return the same at another base fee; it is the first layer's own either way."""
-        for fee in (base_fee_gwei, l1_base_fee_gwei):
-            if fee is not None:
-                return replace(self, base_fee_gwei=fee)
-        return self
+        """Return the same at another base fee of the first layer; it has no other."""
+        del base_fee_gwei
+        return self if l1_base_fee_gwei is None else replace(self, base_fee_gwei=l1_base_fee_gwei)
