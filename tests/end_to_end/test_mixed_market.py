@@ -85,6 +85,17 @@ def test_a_case_of_the_table_is_that_of_the_contract(lineup: Lineup, arithmetic:
     assert told == pytest.approx(used, rel=TOLERANCE)
 
 
+def test_who_shows_a_claim_too_late_ends_no_game() -> None:
+    """Three claims wait, and a block has room for one: what comes after the window loses its bond.
+
+    The others play on, and the client has what is right.
+    """
+    case = RUNNERS["ordered"].model(("honest", "sybil", "watcher"), 0, ((26, 48),))
+    assert case.hidden == 2
+    assert case.outcome == "right"
+    assert [move.call for move in case.moves].count("reveal") == 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lineup", [("lazy", "honest"), ("sybil", "honest"), ("censor", "watcher")])
 def test_a_case_whose_calls_wait_is_that_of_the_contract(lineup: Lineup) -> None:

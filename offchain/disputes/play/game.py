@@ -40,6 +40,7 @@ OVERTAKEN = frozenset(
         Reason.NOT_CONTENDER,
         Reason.NOTHING_OWED,
         Reason.STALE,
+        Reason.TOO_LATE,
     }
 )
 """Why a call is refused that has been made already, or made pointless, or has come too late.
