@@ -30,6 +30,7 @@ class _Played:
 
     def __init__(self, number: int, config: Config) -> None:
         self._number, self._config = number, config
+        self._burn_in = count_burn_in(config)
         self._lock = threading.Lock()
         self._status, self._problem = BEGINS, ""
         self._progress: dict[str, Any] | None = None
@@ -69,7 +70,7 @@ class _Played:
                 "problem": self._problem or None,
                 "seed": config.seed,
                 "jobs": config.jobs,
-                "burn_in": count_burn_in(config),
+                "burn_in": self._burn_in,
                 "progress": self._progress,
                 "most_points": min(config.jobs, POINTS),
                 "points": [self._points[place] for place in sorted(self._points)],

@@ -206,16 +206,16 @@ def test_hostile_names_stay_texts(browser: Browser, tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(_STRATEGY, encoding="utf-8")
     config = make_market(tmp_path, f"{path}:Cheat")
-    with serve("</title><script>hacked=1</script>", config) as (url, _):
-        with open_page(browser, url) as seen:
-            page = seen.page
-            expect(page.locator("#status")).to_contain_text("done")
-            assert page.evaluate("window.hacked") is None
-            assert page.locator("img, script[src], iframe").count() == 0
-            assert "<img src=x" in page.locator("#reputation .legend").inner_text()
-            set_width(page, min(WIDTHS))
-            assert look(page) == {}
-            check_quiet(seen, url)
+    name = "</title><script>hacked=1</script>"
+    with serve(name, config) as (url, _), open_page(browser, url) as seen:
+        page = seen.page
+        expect(page.locator("#status")).to_contain_text("done")
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("img, script[src], iframe").count() == 0
+        assert "<img src=x" in page.locator("#reputation .legend").inner_text()
+        set_width(page, min(WIDTHS))
+        assert look(page) == {}
+        check_quiet(seen, url)
 
 
 def test_the_keyboard_reaches_all_sliders(shown: Shown) -> None:
