@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)

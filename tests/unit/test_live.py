@@ -25,6 +25,7 @@ from moot.sim.live.sliders import KNOBS, MOST, Slider, find_value, list_sliders,
 from moot.sim.live.watch import POINTS, Point, Watch
 from tests.economy_helpers import Kept, make_config, play
 from tests.page_helpers import Answer, Get, ask, wait_for
+from tests.quick import only
 
 GWEI = 10**9
 ENDLESS = 10**6
@@ -53,7 +54,7 @@ def look(config: Config) -> tuple[Both, dict[int, Point], Any]:
     return sink, points, counts
 
 
-@pytest.mark.parametrize("jobs", [37, 300])
+@pytest.mark.parametrize("jobs", only({37}, [37, 300]))
 def test_a_watch_changes_nothing(jobs: int) -> None:
     """The rows and counts of a market are the same, whether somebody watches it or not."""
     config = replace_keys(open_config("baseline"), {"jobs": jobs})
@@ -182,7 +183,7 @@ def test_a_page_has_the_run_and_its_server_takes_no_nonsense() -> None:
     with serve("baseline", config) as (url, token), ask(url) as get:
         page = get("/")
         assert page.status == 200
-        assert b"connect-src 'self'" in page.content
+        assert b"connect-src &#39;self&#39;;" in page.content
         assert page.headers["X-Frame-Options"] == "DENY"
         assert get("/other").status == 404
         assert get("/", Host="evil.example").status == 403
