@@ -28,7 +28,7 @@ class _Stopped(BaseException):
     """Nobody wants to hear any more of the run."""
 
 
-class _Voice:
+class Voice:
     """What is said to whoever has begun this process, until the input ends."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _Voice:
             raise _Stopped from None
 
 
-def play(voice: _Voice, told: dict[str, Any]) -> None:
+def play(voice: Voice, told: dict[str, Any]) -> None:
     """Play the market that is told, and say what it comes to."""
 
     def tell(place: int, point: Point) -> None:
@@ -95,7 +95,7 @@ def main() -> None:
     """Play a market until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = sys.stdin.readline()
-    voice = _Voice()
+    voice = Voice()
     threading.Thread(target=voice.listen, daemon=True).start()
     try:
         play(voice, json.loads(line))

@@ -36,7 +36,7 @@
   }
 
   // The points are of as many jobs each; those whose jobs are burn-in come first.
-  const count_early = (state) => Math.ceil((state.burn_in * state.most_points) / state.jobs);
+  const count_early = (state) => Math.floor((state.burn_in * state.most_points) / state.jobs);
 
   function take_mean(line, state) {
     let [sum, weight] = [0, 0];
@@ -148,8 +148,8 @@
         element("td", {}, say(take_mean(line, state), chart)));
     }));
     document.querySelector("#numbers tbody").replaceChildren(...rows);
-    const early = state.burn_in ? `the first ${count(state.burn_in)} jobs, which are burn-in` : "none: there is no burn-in";
-    by_id("means").textContent = `Now: the newest hundredth of the jobs. Mean: of all but ${early}.`;
+    const early = state.burn_in ? `the first ${count(state.burn_in)}, which are burn-in` : "none: there is no burn-in";
+    by_id("means").textContent = `Now: the newest point. Mean: of all jobs that are settled, but ${early}.`;
   }
 
   function show_sums() {

@@ -16,7 +16,7 @@ Point = dict[str, Any]
 """A point as plain values: `jobs`, `served` and `blocks` that it is of, and the means of these."""
 
 _JOB: Final = {name: place for place, name in enumerate(JOBS.names)}
-_PROVIDER, _STRATEGY = _JOB["provider"], _JOB["strategy"]
+_NUMBER, _PROVIDER, _STRATEGY = _JOB["job"], _JOB["provider"], _JOB["strategy"]
 _REPUTATION, _OUTCOME = _JOB["reputation"], _JOB["outcome"]
 _CHEATED, _CHECKED = _JOB["is_cheated"], _JOB["is_checked"]
 _PRICE, _FEES = _JOB["price_gwei"], _JOB["fees_gwei"]
@@ -69,8 +69,9 @@ class _Sums:
 class Watch:
     """A sink that keeps no rows: of each point it tells the means.
 
-    A point is of the jobs that are settled, or that nobody served, one after the other, and of the
-    blocks meanwhile; it is told when the next one begins.
+    A point is of the jobs with so many numbers, and of the blocks from the first of them that is
+    settled, or that nobody serves, to the first of the next point. It is told when the next one
+    begins, and again where one of its jobs is settled later.
 
     Args:
         jobs: how many the run has.
@@ -78,33 +79,36 @@ class Watch:
     """
 
     def __init__(self, jobs: int, tell: Callable[[int, Point], None]) -> None:
-        self._jobs, self._points, self._tell = jobs, min(jobs, POINTS), tell
-        self._seen = self._place = 0
-        self._sums = _Sums()
+        self._jobs, self._tell = jobs, tell
+        self._points = [_Sums() for _ in range(min(jobs, POINTS))]
+        self._last = 0
+        self._changed = {0}
 
     def add(self, table: str, row: tuple[Any, ...]) -> None:
         """Take a row of a table."""
         if table == "jobs":
             self._add_job(row)
         elif table == "ledger":
-            sums = self._sums
+            sums = self._points[self._last]
             sums.blocks += 1
             sums.open_jobs += row[_OPEN]
             sums.base_fee_wei += row[_BASE_FEE]
             sums.block, sums.providers = row[_BLOCK], row[_PROVIDERS]
 
     def tell(self) -> None:
-        """Tell the point as far as it is."""
-        if self._sums.jobs or self._sums.blocks:
-            self._tell(self._place, self._sums.describe())
+        """Tell what has changed, the point that is not over among it."""
+        for place in sorted(self._changed):
+            self._tell(place, self._points[place].describe())
+        self._changed = {self._last}
 
     def _add_job(self, row: tuple[Any, ...]) -> None:
-        place = min(self._seen * self._points // self._jobs, self._points - 1)
-        if place > self._place:
+        place = row[_NUMBER] * len(self._points) // self._jobs
+        if place > self._last:
+            self._changed.update(range(self._last, place))
+            self._last = place
             self.tell()
-            self._place, self._sums = place, _Sums()
-        self._seen += 1
-        sums = self._sums
+        self._changed.add(place)
+        sums = self._points[place]
         sums.jobs += 1
         sums.cheated += row[_CHEATED]
         sums.right += row[_OUTCOME] == "right"

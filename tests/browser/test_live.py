@@ -120,7 +120,7 @@ def test_a_market_is_drawn(shown: Shown) -> None:
         words = str(section.locator(".plot svg").get_attribute("aria-label"))
         assert words.startswith(f"{chart.title}, {chart.unit}, now: ")
         for path in section.locator(".plot path.line").all():
-            assert str(path.get_attribute("d")).count("L") > 50
+            assert str(path.get_attribute("d")).count("L") > 20
     counts = read(shown.url)["counts"]
     assert isinstance(counts, dict)
     assert counts["jobs"] == 300
@@ -128,13 +128,14 @@ def test_a_market_is_drawn(shown: Shown) -> None:
     assert f"{counts['right']:,}, {counts['wrong']:,}" in sums
     means = page.locator("#numbers tbody tr", has_text="jobs cheated in").inner_text()
     shares = [float(it) for it in re.findall(r"([\d.]+)%", means)]
-    assert shares[1] == pytest.approx(100 * counts["cheated"] / counts["jobs"], abs=2)
+    assert shares[1] == pytest.approx(100 * counts["cheated"] / counts["jobs"], abs=0.06)
     assert "burn-in" in page.locator("#means").inner_text()
     check_quiet(shown.seen, shown.url)
     fetched = "fetch('https://example.org/').then(() => 'answered', () => 'refused')"
     assert page.evaluate(fetched) == "refused"
 
 
+@pytest.mark.slow
 def test_a_slider_begins_the_market_again(browser: Browser, tmp_path: Path) -> None:
     """By the keyboard alone: the same seed, another value, and the run before is drawn faintly.
 
@@ -261,9 +262,7 @@ def test_texts_can_be_read_in_both_schemes(shown: Shown, scheme: str) -> None:
 
 
 FAULTS = (
-    Fault(
-        "broken numbers", "#numbers td { width: 9px; white-space: normal; word-break: break-all; }"
-    ),
+    Fault("broken numbers", "#about { width: 9px; word-break: break-all; }"),
     Fault("overflow", "#sums { width: 2000px; }"),
     Fault("no hint", "#numbers table { width: 2000px; } .hint { display: none; }"),
     Fault("overlaps", "#sums { margin-top: -60px; }"),

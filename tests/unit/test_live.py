@@ -16,9 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.offchain.errors import UsageError
-from moot.sim.economy.config import Config, replace_keys
+from moot.sim.economy.config import Config, replace_keys, show_config
 from moot.sim.economy.simulate import simulate
 from moot.sim.experiments.presets import list_presets, open_config
+from moot.sim.live.child import Voice
+from moot.sim.live.child import play as play_run
 from moot.sim.live.runner import Runner
 from moot.sim.live.site import MARKET, TOKEN, MarketSite, serve
 from moot.sim.live.sliders import KNOBS, MOST, Slider, find_value, list_sliders, move
@@ -70,7 +72,7 @@ def test_points_are_means_of_the_rows() -> None:
     sink, found, _ = look(replace_keys(open_config("baseline"), {"jobs": 300}))
     points = [found[place] for place in sorted(found)]
     jobs, blocks = sink.kept.read("jobs"), sink.kept.read("ledger")
-    assert sum(point["jobs"] for point in points) == 300
+    assert [point["jobs"] for point in points] == [3] * POINTS
     served = [row for row in jobs if row["provider"] is not None]
     means = {
         ("cheated", "jobs"): fmean(row["is_cheated"] for row in jobs),
@@ -212,10 +214,45 @@ def test_a_page_has_the_run_and_its_server_takes_no_nonsense() -> None:
             assert b" 413 " in announce(url, length)
 
 
+POOR = {"providers.honest.capital_eth": 1.5, "providers.lazy.capital_eth": 1.5}
+TOO_DEAR = (
+    "a bond is 2 ETH at least, and no provider has more than 1.5 ETH; lower the bond, or raise "
+    "`capital_eth`"
+)
+
+
+class Heard(Voice):
+    """A voice whose words are kept."""
+
+    def __init__(self) -> None:
+        self.words: list[dict[str, Any]] = []
+
+    def check(self) -> None:
+        """Go on."""
+
+    def is_due(self) -> bool:
+        """Say all."""
+        return True
+
+    def say(self, **words: Any) -> None:
+        """Keep what is said."""
+        self.words.append(words)
+
+
+def test_a_market_that_fails_says_why() -> None:
+    """The last words about a run are its counts, or one line about why there are none."""
+    config = replace_keys(open_config("baseline"), {"jobs": 40, **POOR})
+    for values, told in (({}, "counts"), ({"bond.eth": 2.0}, "problem")):
+        heard = Heard()
+        play_run(heard, show_config(replace_keys(config, values)))
+        assert list(heard.words[-1]) == [told]
+    assert heard.words[-1]["problem"] == TOO_DEAR
+
+
+@pytest.mark.slow
 def test_a_move_ends_what_runs_and_a_failure_is_one_line() -> None:
     """One process is left whatever is asked meanwhile; a market that can't be says so, and goes."""
-    keys = {"jobs": ENDLESS, "providers.honest.capital_eth": 1.5, "providers.lazy.capital_eth": 1.5}
-    config = replace_keys(open_config("baseline"), keys)
+    config = replace_keys(open_config("baseline"), {"jobs": ENDLESS, **POOR})
     with Runner(config) as runner:
         sliders = list_sliders(config)
         first = find_child(runner)
@@ -228,10 +265,7 @@ def test_a_move_ends_what_runs_and_a_failure_is_one_line() -> None:
         wait_for(lambda: runner.describe()["status"] == "failed")
         found = runner.describe()
         assert found["run"] == 3
-        assert found["problem"] == (
-            "a bond is 2 ETH at least, and no provider has more than 1.5 ETH; lower the bond, or "
-            "raise `capital_eth`"
-        )
+        assert found["problem"] == TOO_DEAR
         assert found["points"] == []
     assert not is_alive(find_child(runner))
 
