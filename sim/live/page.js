@@ -17,7 +17,7 @@
 
   const say_number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
   const say_share = (value) => `${(100 * value).toLocaleString("en", { maximumFractionDigits: 1 })}%`;
-  const say_ether = (gwei) => `${(gwei / GWEI).toLocaleString("en", { maximumFractionDigits: 3, signDisplay: "exceptZero" }).replace("-", "−")} ETH`;
+  const say_ether = (gwei) => `${(gwei / GWEI).toLocaleString("en", { maximumSignificantDigits: 5, signDisplay: "exceptZero" }).replace("-", "−")} ETH`;
   const say = (value, chart) => (value === null || value === undefined ? "–" : chart.in_percent ? say_share(value) : say_number(value));
 
   // --- Measures ----------------------------------------------------------------------------
@@ -82,7 +82,10 @@
       const text = share === 100 ? "jobs" : `${share}%`;
       svg.append(shape("text", { x: at, y: height - 8, "text-anchor": share === 100 ? "end" : "middle" }, text));
     }
-    if (early) svg.append(shape("text", { x: x(0) + 4, y: EDGE.top + 14 }, "burn-in"));
+  }
+
+  function name_burn_in(svg, frame) {
+    if (count_early(view.state)) svg.append(shape("text", { class: "early", x: frame.x(0) + 4, y: EDGE.top + 14 }, "burn-in"));
   }
 
   function draw_line(line, look, state, frame, is_before) {
@@ -117,6 +120,7 @@
     draw_axes(svg, chart, frame);
     if (before && before.most_points === most) lines.forEach((line, look) => svg.append(draw_line(line, look, before, frame, true)));
     lines.forEach((line, look) => svg.append(draw_line(line, look, state, frame, false)));
+    name_burn_in(svg, frame);
     place.replaceChildren(svg);
     show_legend(section.querySelector(".legend"), lines);
   }

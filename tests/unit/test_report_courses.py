@@ -139,15 +139,10 @@ def test_courses_are_means_of_the_rows(swept: Path, module: ModuleType) -> None:
             ]
         else:
             arrived = [(row["run"], row["arrived"]) for row in jobs]
-            found = [
-                (
-                    row["run"],
-                    sum(r == row["run"] and it <= row["block"] for r, it in arrived) - 1,
-                    it,
-                )
-                for row in results.read("ledger", ["block", column]).to_pylist()
-                for it in [row[column]]
-            ]
+            found = []
+            for row in results.read("ledger", ["block", column]).to_pylist():
+                count = sum(run == row["run"] and it <= row["block"] for run, it in arrived)
+                found.append((row["run"], max(0, count - 1), row[column]))
         for x, y in zip(lines[name].x, lines[name].y, strict=True):
             means = [
                 fmean(own)
