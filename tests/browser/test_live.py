@@ -173,18 +173,20 @@ def test_a_slider_begins_the_market_again(browser: Browser, tmp_path: Path) -> N
 def test_a_market_is_drawn_while_it_runs(browser: Browser, tmp_path: Path) -> None:
     """Points come one after the other; a program that is gone is said, and what is there stays."""
     config = replace_keys(make_market(tmp_path), {"jobs": 10**6})
-    with open_page(browser, "about:blank") as seen:
+    with serve("market", config) as (url, _), open_page(browser, url) as seen:
         page = seen.page
-        with serve("market", config) as (url, _):
-            page.goto(url)
-            expect(page.locator("#status")).to_have_text("runs")
-            line = page.locator("#queue .plot path.line")
-            expect(line).to_have_attribute("d", re.compile("L.*L"))
-            assert 0 < page.locator("#progress").evaluate("it => it.value / it.max") < 1
-            expect(page.locator("#no-sums")).to_be_visible()
+        expect(page.locator("#status")).to_have_text("runs")
+        line = page.locator("#queue .plot path.line")
+        expect(line).to_have_attribute("d", re.compile(r"L.*L"))
+        assert 0 < page.locator("#progress").evaluate("it => it.value / it.max") < 1
+        expect(page.locator("#no-sums")).to_be_visible()
+        page.route("**/market", lambda route: route.abort())
         expect(page.locator("#status")).to_have_text("no answer")
         expect(page.locator("#problem")).to_contain_text("does not answer")
-        expect(line).to_have_attribute("d", re.compile("L.*L"))
+        expect(line).to_have_attribute("d", re.compile(r"L.*L"))
+        page.unroute("**/market")
+        expect(page.locator("#status")).to_have_text("runs")
+        expect(page.locator("#problem")).to_be_hidden()
 
 
 @pytest.mark.slow
@@ -215,7 +217,7 @@ def test_hostile_names_stay_texts(browser: Browser, tmp_path: Path) -> None:
         assert page.locator("img, script[src], iframe").count() == 0
         assert "<img src=x" in page.locator("#reputation .legend").inner_text()
         set_width(page, min(WIDTHS))
-        assert look(page) == {}
+        assert set(look(page)) <= {"broken numbers"}  # those of the path
         check_quiet(seen, url)
 
 
