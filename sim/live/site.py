@@ -3,7 +3,7 @@
 import math
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
@@ -19,7 +19,7 @@ from moot.sim.experiments.plan import check_names
 from moot.sim.live.page import LONGEST, make_page
 from moot.sim.live.runner import Runner
 from moot.sim.live.sliders import list_sliders, move
-from moot.sim.pages.server import HTML, JSON, LOOPBACK, Found
+from moot.sim.pages.server import HTML, JSON, LOOPBACK, Found, Heads
 from moot.sim.pages.server import serve as serve_site
 
 MARKET = "/market"
@@ -59,7 +59,7 @@ class MarketSite:
             return Found(HTML, page.encode())
         return _answer(self.describe()) if path == MARKET else None
 
-    def take(self, target: str, headers: Mapping[str, str], body: bytes) -> Found | None:
+    def take(self, target: str, headers: Heads, body: bytes) -> Found | None:
         """Move sliders, and play the market again; a refusal says why, and changes nothing."""
         if urlsplit(target).path != MARKET:
             return None
@@ -85,7 +85,7 @@ class MarketSite:
             **self._runner.describe(),
         }
 
-    def _move(self, values: Mapping[str, float]) -> None:
+    def _move(self, values: dict[str, float]) -> None:
         with self._turn:
             moved = self._moved | values
             self._runner.play(move(self._first, self._sliders, moved))

@@ -95,8 +95,8 @@ def list_sliders(config: Config) -> tuple[Slider, ...]:
     """Return the sliders of a market: those of its rules and its chain, and of its cheats."""
     found = []
     for knob in KNOBS:
-        value = find_value(config, knob.key)
-        if value is not None and _USES.get(knob.key, lambda _: True)(config):
+        value, is_used = find_value(config, knob.key), _USES.get(knob.key)
+        if value is not None and (is_used is None or is_used(config)):
             found.append(knob.place(value))
     cheats = [group for group in config.providers if group.strategy != HONEST]
     counts = [_count(group) for group in cheats]

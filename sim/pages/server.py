@@ -1,9 +1,10 @@
 """The server of a page: loopback unless told otherwise, bounded, and nothing but one site's own."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from email.message import Message
 from http import HTTPStatus
 from typing import Protocol
 
@@ -11,6 +12,8 @@ from moot.offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
 from moot.offchain.errors import UsageError
 
 LOOPBACK = "127.0.0.1"
+Heads = Message
+"""The heads of a request, whose names may be in small letters or large ones."""
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain"
 
 _HEADERS = {
@@ -45,7 +48,7 @@ class Site(Protocol):
     def find(self, target: str) -> Found | None:
         """Return what is at an address; None if there is no such thing."""
 
-    def take(self, target: str, headers: Mapping[str, str], body: bytes) -> Found | None:
+    def take(self, target: str, headers: Heads, body: bytes) -> Found | None:
         """Take what a request brings, and return the answer; likewise."""
 
 

@@ -1,6 +1,6 @@
 """The site of a court's page: read only, and nothing but the page and its frames."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +10,7 @@ import msgspec
 
 from moot.offchain.bounded_http import Bounds
 from moot.offchain.record.schema import Record
-from moot.sim.pages.server import HTML, JSON, LOOPBACK, Found
+from moot.sim.pages.server import HTML, JSON, LOOPBACK, Found, Heads
 from moot.sim.pages.server import serve as serve_site
 from moot.sim.viewer.follower import Follower
 from moot.sim.viewer.page import make_live_page, make_page, show
@@ -42,7 +42,7 @@ class CourtSite:
             return Found(JSON, msgspec.json.encode(show(answer)))
         return None
 
-    def take(self, target: str, headers: Mapping[str, str], body: bytes) -> Found | None:
+    def take(self, target: str, headers: Heads, body: bytes) -> Found | None:
         """Take nothing: the page only reads."""
         del target, headers, body
         return None

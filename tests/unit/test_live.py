@@ -7,6 +7,7 @@ import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from email.message import Message
 from statistics import fmean
 from typing import Any
 from urllib.parse import urlsplit
@@ -301,7 +302,8 @@ def test_moves_at_once_leave_one_process(monkeypatch: pytest.MonkeyPatch) -> Non
         site = MarketSite("baseline", config, runner)
         bodies = [f'{{"bond.eth": {eth}}}'.encode() for eth in (0.5, 1.5, 2.5)]
         with ThreadPoolExecutor(len(bodies)) as pool:
-            heads = {TOKEN: site.token}
+            heads = Message()
+            heads[TOKEN.lower()] = site.token
             answers = list(pool.map(lambda body: site.take(MARKET, heads, body), bodies))
         assert [it.status for it in answers if it is not None] == [200] * len(bodies)
         assert [it.poll() is None for it in began] == [False, False, False, True]
