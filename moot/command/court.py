@@ -1,16 +1,14 @@
 """`moot court`: a page about a court, served on loopback."""
 
 import json
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from moot.command import options
+from moot.command.ending import catching_end
 from moot.offchain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +78,7 @@ def court(
     from moot.sim.viewer.server import serve  # noqa: PLC0415 - imports the page
 
     with ExitStack() as stack:
-        stopped = stack.enter_context(_catching())
+        stopped = stack.enter_context(catching_end())
         source = _open(stack, file, chain, referee, from_block, published, every)
         address = stack.enter_context(serve(source, host, port))
         if as_json:
@@ -88,21 +86,6 @@ def court(
         else:
             click.echo(f"{address} shows the court; Control-C ends it")
         stopped.wait()
-
-
-@contextmanager
-def _catching() -> Iterator[threading.Event]:
-    """Give an event that is set when this process is asked to end."""
-    stopped = threading.Event()
-    kept = {
-        number: signal.signal(number, lambda *_: stopped.set())
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield stopped
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
 
 
 def _open(

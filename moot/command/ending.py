@@ -1,6 +1,7 @@
 """The clean end of a command that goes on until it is told to stop."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -23,3 +24,18 @@ def until_terminated() -> Iterator[None]:
             yield
     finally:
         signal.signal(signal.SIGTERM, kept)
+
+
+@contextmanager
+def catching_end() -> Iterator[threading.Event]:
+    """Give an event that is set when this process is asked to end."""
+    stopped = threading.Event()
+    kept = {
+        number: signal.signal(number, lambda *_: stopped.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stopped
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

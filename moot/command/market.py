@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from moot.command import options
+from moot.command.market_page import PORT, check_watch, show_live
 from moot.command.wording import describe_capture
 from moot.offchain.errors import UsageError
 from moot.sim.economy.strategies.table import LISTED
@@ -73,6 +74,17 @@ _KEYS = {
     type=click.Path(path_type=Path),
     help="Folder for the tables, new or empty: those of docs/reference/market.md.",
 )
+@click.option(
+    "--watch",
+    "is_watched",
+    is_flag=True,
+    help="Show it in a browser while it runs, with sliders that begin it again with other values.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"Where --watch listens on loopback; 0 for any that is free.  [default: {PORT}]",
+)
 @options.as_json
 @click.pass_context
 def market(
@@ -81,7 +93,9 @@ def market(
     config: str | None,
     settings: tuple[str, ...],
     output: Path | None,
-    as_json: bool,  # noqa: FBT001 - click passes it
+    is_watched: bool,  # noqa: FBT001 - click passes it
+    port: int | None,
+    as_json: bool,  # noqa: FBT001 - likewise
     **_: object,
 ) -> None:
     """Run a market of honest and dishonest providers.
@@ -90,6 +104,7 @@ def market(
       moot market baseline                                a simulated economy: seconds
       moot market my.toml --set bond.eth=0.5 -o results   your own, and its tables
       moot market --jobs 5                                every job for real: half a minute
+      moot market baseline --watch                        a page with charts and sliders
 
     Clients, providers and watchers have money and strategies; rules say who gets a job, what is
     locked, and who looks. CONFIG.toml, or the name of a preset, says all of it:
@@ -107,10 +122,14 @@ def market(
     from moot.command.market_results import show_market  # noqa: PLC0415 - imports rich
     from moot.markets import simulate  # noqa: PLC0415 - imports pyarrow
 
+    check_watch(output, port, is_watched=is_watched)
     chosen = choose_config(context, config or PLAYED, settings)
     captured = {"compared_with_torch": not chosen.program.trust_capture}
     if chosen.fidelity != "modelled":
         _announce(chosen.program)
+    if is_watched:
+        show_live(config or PLAYED, chosen, PORT if port is None else port, as_json=as_json)
+        return
     with options.progress(quiet=as_json) as progress:
         results = simulate(chosen, output=output, progress=progress)
     if as_json:

@@ -148,7 +148,7 @@ class Clerk:
         counts = self.choose_counts(job)
         counts.jobs += 1
         counts.unserved += 1
-        begin = (self._run, job.number, job.block, job.block, client.number, None, None, None, 0)
+        begin = (self._run, job.number, job.block, job.block, client.number, *(None,) * 4, 0)
         offer = (job.value_gwei, 0, job.bond_gwei, False, False, None, False, False)
         self._sink.add("jobs", (*begin, *offer, "unserved", *(0,) * 8, None, reason))
 
@@ -199,6 +199,7 @@ class Clerk:
                 deal.client.number,
                 lead.agent.number,
                 lead.agent.strategy_name,
+                lead.agent.reputation,
                 "forced-error" if deal.is_forced else lead.conduct,
                 len(deal.parts),
                 job.value_gwei,

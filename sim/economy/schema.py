@@ -31,6 +31,7 @@ JOBS = _columns(
     client=_INT,  # agent; a provider that has opened the job itself, if that is its trick
     provider=_INT,  # agent: the first that was chosen; null if nobody served
     strategy=_NAME,  # of that provider
+    reputation=_FLOAT,  # of that provider when the job is settled, before the job changes it
     conduct=_NAME,  # what it did in this job: a name in `sim/strategies.py`; `forced-error`
     seats=_INT,  # providers that ran the job
     value_gwei=_INT,  # what a right answer is worth to the client

@@ -83,7 +83,7 @@ def _fill(play: Play, run: Run, aside: Path, progress: Progress) -> Ended:
     except CannotWrite:
         raise
     except Exception as failure:  # noqa: BLE001 - whatever a run raises is its result
-        told = {"status": FAILED, "error": _say(failure), **_count(failure)}
+        told = {"status": FAILED, "error": say_failure(failure), **_count(failure)}
         for path in aside.iterdir():
             path.unlink()
     with reporting(aside / RESULT):
@@ -104,7 +104,7 @@ def _count(error: Exception) -> dict[str, int]:
     return {"violations": int(isinstance(error, BrokenLedgerError))}
 
 
-def _say(error: Exception) -> str:
+def say_failure(error: Exception) -> str:
     """Return an error in one line; its type, too, if it is none that we raise on purpose."""
     text = " ".join(str(error).split())
     if not isinstance(error, MootError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from plotly.offline import get_plotlyjs
 
 from moot.offchain.text import clean
-from moot.sim.pages import embed, render
+from moot.sim.pages.render import embed, render
 from moot.sim.report.games import MOVE, collect_games
 from moot.sim.report.plot import Drawn, Plot
 from moot.sim.report.provenance import describe

@@ -20,7 +20,7 @@ _MAKE = "make it with `moot market CONFIG.toml -o DIR` or `moot sweep CONFIG.tom
 _AGAIN = "make the folder again"
 _MAY_LACK: Mapping[str, Sequence[str]] = {
     "runs": ("error",),
-    "jobs": ("provider", "strategy", "conduct", "watcher"),
+    "jobs": ("provider", "strategy", "reputation", "conduct", "watcher"),
     "agents": ("left",),
     "events": ("job",),
     "games": ("agrees", *(name for name in TABLES["games"].names if name.startswith("played"))),

@@ -2,7 +2,7 @@
 // Shows a record of a court: its state after any frame, and a match's search as a picture.
 // All that comes from a record is put into the page as text. docs/how-to/court.md describes the record.
 (() => {
-  const POLL_MS = 1000;
+  const { by_id, count, plural, element, shape, show_status, follow } = Page;
   const PLAY_MS = 900;
   const UNITS = {
     history: "checkpoint", interval: "step", trace: "operator", state: "slot",
@@ -21,28 +21,7 @@
   const OUTCOMES = { first: 0, second: 1 };
   const SIDES = ["first", "second"];
 
-  const by_id = (id) => document.getElementById(id);
-  const count = (value) => Number(value).toLocaleString("en");
-  const plural = (number, unit) => `${count(number)} ${number === 1 ? unit : `${unit}s`}`;
   const still = window.matchMedia("(prefers-reduced-motion: reduce)");
-
-  function element(name, properties = {}, ...children) {
-    const made = document.createElement(name);
-    for (const [key, value] of Object.entries(properties)) {
-      if (key === "class") made.className = value;
-      else if (key in made) made[key] = value;
-      else made.setAttribute(key, value);
-    }
-    made.append(...children.filter((child) => child !== null));
-    return made;
-  }
-
-  function shape(name, attributes, text) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    if (text !== undefined) made.textContent = text;
-    return made;
-  }
 
   const given = JSON.parse(by_id("record").textContent);
   const court = {
@@ -662,30 +641,10 @@
 
   // --- The server --------------------------------------------------------------------------
 
-  function show_status(text, kind) {
-    const place = by_id("status");
-    if (place.textContent !== text) place.textContent = text;
-    place.className = kind;
-  }
-
   function show_source() {
     if (!court.is_live) show_status(`record, up to block ${count(court.head)}`, "");
     else if (court.problem) show_status(`stopped at block ${count(court.head)}: ${court.problem}`, "stopped");
     else show_status(`live, block ${count(court.head)}`, "live");
-  }
-
-  async function poll() {
-    let again = POLL_MS;
-    try {
-      const answer = await fetch(`frames?epoch=${court.epoch}&from=${court.frames.length}`, { cache: "no-store" });
-      if (!answer.ok) throw new Error(`status ${answer.status}`);
-      if (take(await answer.json())) again = 0;
-    } catch {
-      court.problem = "the program that serves this page does not answer";
-      again = 4 * POLL_MS;
-    }
-    show_source();
-    setTimeout(poll, again);
   }
 
   function take(news) {
@@ -754,5 +713,11 @@
   if (still.matches) by_id("play").title = "One move after the other";
   show_source();
   show();
-  if (court.is_live) poll();
+  if (court.is_live) {
+    follow({
+      address: () => `frames?epoch=${court.epoch}&from=${court.frames.length}`,
+      take: (news) => { const has_more = take(news); show_source(); return has_more; },
+      lose: (problem) => { court.problem = problem; show_source(); },
+    });
+  }
 })();

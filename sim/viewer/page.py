@@ -1,6 +1,5 @@
 """The page of the viewer, as one HTML file: with a record in it, or with what a server tells."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,21 +7,11 @@ import msgspec
 
 from moot.offchain.record.schema import Record, RecordedReferee, make_record
 from moot.offchain.text import clean, clean_values
-from moot.sim.pages import embed, render
+from moot.sim.pages.render import SCREEN, embed, make_policy, render
 
 HERE = Path(__file__).parent
 LONGEST = 400
 """Characters of a text that are shown: more than the bits of any accumulator have."""
-
-
-def make_policy(style_hash: str, script_hashes: Sequence[str], *, is_live: bool = False) -> str:
-    """Return a page's policy: its own style and scripts; of the network, its own server at most."""
-    scripts = " ".join(f"'{digest}'" for digest in script_hashes)
-    source = "'self'" if is_live else "'none'"
-    return (
-        f"default-src 'none'; img-src data:; style-src '{style_hash}'; script-src {scripts}; "
-        f"connect-src {source}; base-uri 'none'; form-action 'none'"
-    )
 
 
 def make_page(record: Record, *, is_live: bool = False) -> str:
@@ -39,7 +28,7 @@ def make_page(record: Record, *, is_live: bool = False) -> str:
         "about": clean(f"Referee {about.referee} on chain {about.chain_id}, {about.arithmetic}."),
         "record": embed(show(record) | {"is_live": is_live}),
     }
-    return render(HERE, values)
+    return render(HERE, values, base=SCREEN)
 
 
 def make_live_page(about: RecordedReferee) -> str:

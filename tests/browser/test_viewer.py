@@ -16,6 +16,7 @@ from moot.offchain.record.schema import Record, make_record
 from moot.sim.viewer.follower import Follower
 from moot.sim.viewer.page import make_page
 from moot.sim.viewer.server import serve
+from tests.browser.contrast import measure_contrasts
 from tests.browser.layout import WIDTHS, Fault, check_faults, look, set_width
 from tests.browser.pages import Seen, open_file, open_page
 from tests.chain_helpers import LoopbackNode, open_node
@@ -387,29 +388,12 @@ def test_a_screen_reader_is_told(seen: Seen) -> None:
     assert all(later - earlier <= 1 for earlier, later in pairwise(levels))
 
 
-CONTRAST = """
-    all => all.map(it => {
-        const read = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
-        const light = (colour) => read(colour).map(part => part / 255)
-            .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
-            .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0);
-        let ground = it;
-        while (ground.parentElement && getComputedStyle(ground).backgroundColor.endsWith(", 0)"))
-            ground = ground.parentElement;
-        const pair = [light(getComputedStyle(it).color),
-                      light(getComputedStyle(ground).backgroundColor)].sort((a, b) => b - a);
-        return (pair[0] + 0.05) / (pair[1] + 0.05);
-    })
-"""
-"""The contrast of texts with what is behind them, as WCAG defines it."""
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_can_be_read_in_both_schemes(seen: Seen, scheme: str) -> None:
     """In light and dark every text has WCAG's contrast of 4.5, and the grounds differ."""
     seen.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     chosen = "h1, h2, h3, h4, p, dt, dd, .side span, #crumbs li, small, th, .legend li, code"
-    contrasts = seen.page.eval_on_selector_all(chosen, CONTRAST)
+    contrasts = measure_contrasts(seen.page, chosen)
     assert len(contrasts) > 60
     assert min(contrasts) >= 4.5
     ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -56,6 +56,7 @@ LAYERS = (
     "moot.sim.analysis",
     "moot.sim.report",
     "moot.sim.viewer",
+    "moot.sim.live",
     "moot.interrupts",
     "moot.display",
     "moot.tables",

@@ -3,15 +3,17 @@
 import json
 from pathlib import Path
 from statistics import fmean
+from types import ModuleType
 
 import pytest
 
 import moot
+from moot.sim.economy.schema import JOBS
 from moot.sim.report.agents import read_agents
 from moot.sim.report.courses import read_courses
 from moot.sim.report.page import make_page
-from moot.sim.report.plot import Drawn
-from moot.sim.report.plots import over_time
+from moot.sim.report.plot import Drawn, Lack
+from moot.sim.report.plots import gas, over_time, prices, queue, reputation
 from moot.sim.report.plots.table import PLOTS
 from moot.sim.report.provenance import describe
 from moot.sim.report.results import Results
@@ -104,6 +106,63 @@ def test_rates_over_time_are_drawn_with_the_burn_in(swept: Path) -> None:
     assert (shape.x0, shape.x1) == (0, 25)
     assert "The first 25% are burn-in" in made.caption
     assert "0 of 2 settings still change" in made.caption
+
+
+COURSES = {
+    prices: {"price of a job": "price_gwei", "fees for its gas": "fees_gwei"},
+    reputation: {"honest": "reputation", "lazy": "reputation"},
+    queue: {"open jobs": "open_jobs"},
+    gas: {"base fee": "base_fee_wei"},
+}
+"""The lines of each plot over time, and the column of `jobs` or `ledger` that each is a mean of."""
+
+
+@pytest.mark.parametrize("module", COURSES, ids=lambda it: it.PLOT.name)
+def test_courses_are_means_of_the_rows(swept: Path, module: ModuleType) -> None:
+    """A line has the mean of the runs' means in each twentieth, and the burn-in is shaded."""
+    results = Results(swept)
+    made = module.PLOT.make(results)
+    assert isinstance(made, Drawn)
+    (shape,) = made.figure.layout.shapes
+    assert (shape.x0, shape.x1) == (0, 25)
+    assert "The first 25% are burn-in" in made.caption
+    wanted = ["job", "arrived", "provider", "strategy", "reputation", "price_gwei", "fees_gwei"]
+    jobs = results.read("jobs", wanted, with_burn_in=True).to_pylist()
+    lines = {trace.name: trace for trace in made.figure.data}
+    assert set(lines) == set(COURSES[module])
+    for name, column in COURSES[module].items():
+        if column in JOBS.names:
+            found = [
+                (row["run"], row["job"], row[column])
+                for row in jobs
+                if row["provider"] is not None and name in (row["strategy"], *COURSES[prices])
+            ]
+        else:
+            arrived = [(row["run"], row["arrived"]) for row in jobs]
+            found = []
+            for row in results.read("ledger", ["block", column]).to_pylist():
+                count = sum(run == row["run"] and it <= row["block"] for run, it in arrived)
+                found.append((row["run"], max(0, count - 1), row[column]))
+        for x, y in zip(lines[name].x, lines[name].y, strict=True):
+            means = [
+                fmean(own)
+                for run in range(4)
+                if (own := [it for r, job, it in found if r == run and job // 10 == x // 5])
+            ]
+            scale = GWEI if column.endswith(("gwei", "wei")) else 1
+            assert y == pytest.approx(fmean(means) / scale)
+
+
+def test_a_market_that_serves_nobody_has_no_prices(tmp_path: Path) -> None:
+    """Where nobody served a job, its plots say so; the queue and the price of gas are there."""
+    moot.simulate("baseline", jobs=40, pricing_eth=5.0, output=tmp_path / "dear")
+    results = Results(tmp_path / "dear")
+    for module in (prices, reputation):
+        made = module.PLOT.make(results)
+        assert isinstance(made, Lack)
+        assert made.reason == "nobody served a job"
+    assert isinstance(queue.PLOT.make(results), Drawn)
+    assert isinstance(gas.PLOT.make(results), Drawn)
 
 
 def test_a_report_warns_of_a_market_that_changes(tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
 """The server of a court's page: it follows a chain whatever becomes of that, and only reads."""
 
-import http.client
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,9 +15,8 @@ from moot.offchain.record.schema import Frame
 from moot.sim.viewer.follower import MOST_FRAMES, Film, Follower
 from moot.sim.viewer.server import serve
 from tests.chain_helpers import LoopbackNode, compile_ledger, deploy_ledger, open_node
+from tests.page_helpers import ask, wait_for
 from tests.record_helpers import SCALAR, SINK, make_small_record, open_chain
-
-PATIENCE_S = 30.0
 
 
 def follow(chain: Chain, game: Game) -> Follower:
@@ -84,14 +80,6 @@ def node() -> Iterator[LoopbackNode]:
     """A node behind JSON-RPC."""
     with open_node("http") as node:
         yield node
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something is the case."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_chain_that_stops_is_told_and_goes_on(node: LoopbackNode) -> None:
@@ -188,37 +176,19 @@ def test_answers_have_what_a_page_lacks() -> None:
         assert (len(answer["frames"]), answer["more"], answer["epoch"]) == (MOST_FRAMES, True, 3)
 
 
-@contextmanager
-def ask(url: str) -> Iterator[Callable[..., http.client.HTTPResponse]]:
-    """Give a way to ask a server; its answers are read."""
-    place = url.removeprefix("http://").rstrip("/")
-    connection = http.client.HTTPConnection(place, timeout=PATIENCE_S)
-
-    def get(path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
-        connection.request(method, path, headers=headers)
-        answer = connection.getresponse()
-        answer.content = answer.read()  # type: ignore[attr-defined]
-        return answer
-
-    try:
-        yield get
-    finally:
-        connection.close()
-
-
 def test_a_record_is_served_and_nothing_else() -> None:
     """There is one page; other paths, other methods and other names of this machine are refused."""
     with serve(make_small_record()) as url, ask(url) as get:
         assert url.startswith("http://127.0.0.1:")
         page = get("/")
         assert page.status == 200
-        assert b"Moot court" in page.content  # type: ignore[attr-defined]
+        assert b"Moot court" in page.content
         assert page.headers["X-Content-Type-Options"] == "nosniff"
         for path in ("/frames", "/../etc/passwd", "/page.js", "/%2e%2e/"):
             assert get(path).status == 404
         head = get("/", "HEAD")
-        assert (head.status, head.content) == (200, b"")  # type: ignore[attr-defined]
-        assert int(head.headers["Content-Length"]) == len(page.content)  # type: ignore[attr-defined]
+        assert (head.status, head.content) == (200, b"")
+        assert int(head.headers["Content-Length"]) == len(page.content)
         assert get("/", Host="evil.example").status == 403
         assert get("/", Host=url.removeprefix("http://").rstrip("/")).status == 200
         assert get("/", "POST").status == 501
@@ -231,9 +201,9 @@ def test_a_court_is_served_as_json() -> None:
         assert list(game.play())
         with serve(follow(chain, game)) as url, ask(url) as get:
             for query in ("", "?epoch=1&from=x", "?from=-1", "?epoch=1&from=99999999999999999999"):
-                answer = json.loads(get(f"/frames{query}").content)  # type: ignore[attr-defined]
+                answer = json.loads(get(f"/frames{query}").content)
                 assert len(answer["frames"]) > 10
-            answer = json.loads(get("/frames?epoch=1&from=10").content)  # type: ignore[attr-defined]
+            answer = json.loads(get("/frames?epoch=1&from=10").content)
             assert answer["frames"][0]["block"] >= 10
             assert (answer["epoch"], answer["problem"], answer["more"]) == (1, None, False)
 

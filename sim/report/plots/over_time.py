@@ -3,9 +3,10 @@
 from moot.sim.analysis.over_time import WORDS
 from moot.sim.economy.spans import SPANS
 from moot.sim.report.courses import read_courses
-from moot.sim.report.drawing import GREY, Look, add_means, make_figure
+from moot.sim.report.drawing import Look, add_means, make_figure
 from moot.sim.report.plot import Drawn, Lack, Plot
 from moot.sim.report.results import Results
+from moot.sim.report.timeline import X_TITLE, describe_burn_in, mark_burn_in
 
 LOOKS = {
     "cheated": Look("#D55E00", "solid", "circle"),
@@ -17,7 +18,7 @@ LOOKS = {
 def draw(results: Results) -> Drawn | Lack:
     """Draw each rate in each twentieth of the jobs, a mean over all runs."""
     courses = read_courses(results)
-    figure = make_figure("jobs that have arrived (%)", "share of jobs")
+    figure = make_figure(X_TITLE, "share of jobs")
     for name, look in LOOKS.items():
         values: dict[float, list[float]] = {}
         for course in courses:
@@ -27,30 +28,14 @@ def draw(results: Results) -> Drawn | Lack:
                         values.setdefault((span + 0.5) * 100 / SPANS, []).append(float(share))
         add_means(figure, WORDS[name], look, values)
     last = max(course.first for course in courses)
-    if last:
-        figure.add_vrect(
-            x0=0,
-            x1=last * 100 / SPANS,
-            fillcolor=GREY,
-            opacity=0.15,
-            line_width=0,
-            annotation={"text": "burn-in", "font": {"color": "#444444"}},
-            annotation_position="top left",
-        )
+    mark_burn_in(figure, last)
     figure.update_yaxes(tickformat=".0%", range=[-0.02, 1.05])
-    figure.update_xaxes(range=[0, 100])
     return Drawn(
         figure,
         "How often providers cheat, clients get a right answer, and somebody checks, in each "
         "twentieth of the jobs, as means of all runs with their 95% intervals. "
-        f"{_describe_burn_in(last)} {_describe_verdicts(results)}",
+        f"{describe_burn_in(last)} {_describe_verdicts(results)}",
     )
-
-
-def _describe_burn_in(last: int) -> str:
-    if not last:
-        return "There is no burn-in: all jobs count."
-    return f"The first {last * 100 // SPANS}% are burn-in, which no other figure counts."
 
 
 def _describe_verdicts(results: Results) -> str:

@@ -12,11 +12,17 @@ from markupsafe import Markup
 
 TEMPLATE, STYLE, SCRIPT = "page.html", "page.css", "page.js"
 """The files of a page's folder."""
-SHARED = Path(__file__)
-"""Beside it lie the style and the script that all pages have, of tables that one scrolls."""
+SHARED = Path(__file__).parent
+"""Here lie styles and scripts that several pages have."""
+TABLES = "tables"
+"""Those of tables that one scrolls, which all pages have."""
+SCREEN = "screen"
+"""The base of pages that a server may show: their look, and how they ask it for news."""
 
 
-def render(folder: Path, values: Mapping[str, Any], libraries: Sequence[str] = ()) -> str:
+def render(
+    folder: Path, values: Mapping[str, Any], libraries: Sequence[str] = (), base: str = ""
+) -> str:
     """Return a page.
 
     The template is given the style and the scripts as they are, and the digests by which the page's
@@ -26,6 +32,7 @@ def render(folder: Path, values: Mapping[str, Any], libraries: Sequence[str] = (
         folder: where the page's template, style and script lie.
         values: what the template is about.
         libraries: scripts that come before the page's own.
+        base: the name of the shared style and script that come before them, if there are such.
     """
     environment = Environment(
         loader=FileSystemLoader(folder),
@@ -33,8 +40,9 @@ def render(folder: Path, values: Mapping[str, Any], libraries: Sequence[str] = (
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    styles = [SHARED.with_suffix(".css"), folder / STYLE]
-    own = [folder / SCRIPT, SHARED.with_suffix(".js")]
+    below = [base] if base else []
+    styles = [*(SHARED / f"{it}.css" for it in (*below, TABLES)), folder / STYLE]
+    own = [*(SHARED / f"{it}.js" for it in below), folder / SCRIPT, SHARED / f"{TABLES}.js"]
     style = Markup("".join(it.read_text("utf-8") for it in styles))  # noqa: S704 - ours
     scripts = [Markup(it) for it in (*libraries, *(it.read_text("utf-8") for it in own))]  # noqa: S704 - ours
     return environment.get_template(TEMPLATE).render(
@@ -52,6 +60,16 @@ def embed(value: Any) -> Markup:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704 - there is nothing left in it that HTML knows
+
+
+def make_policy(style_hash: str, script_hashes: Sequence[str], *, is_live: bool = False) -> str:
+    """Return a page's policy: its own style and scripts; of the network, its own server at most."""
+    scripts = " ".join(f"'{digest}'" for digest in script_hashes)
+    source = "'self'" if is_live else "'none'"
+    return (
+        f"default-src 'none'; img-src data:; style-src '{style_hash}'; script-src {scripts}; "
+        f"connect-src {source}; base-uri 'none'; form-action 'none'"
+    )
 
 
 def hash_source(source: str) -> str:
