@@ -35,5 +35,5 @@ PLOT = Plot(
     title="Prices over time",
     draw=draw,
     tables=("jobs",),
-    command="moot market baseline --set pricing.name=second-price -o DIR",
+    command="moot market baseline -o DIR",
 )
