@@ -123,7 +123,7 @@ class Seat:
         return earned
 
 
-class _Run(greenlet):
+class _Run(greenlet):  # type: ignore[misc] # publishes no types
     """A market's run, apart from whoever steps it."""
 
     def __init__(self, game: "Game") -> None:

@@ -36,11 +36,13 @@ class Standing:
         gain: in ETH for each job that they have as honest ones; the intervals of all that are
             compared are right together in 95 of 100 cases (Bonferroni).
         clients_loss: what clients lose by them, in ETH, likewise.
+        gains: the gain of each repetition; number r has the same seed for all.
     """
 
     name: str
     gain: Estimate
     clients_loss: Estimate
+    gains: tuple[float, ...]
 
 
 def list_built_in(rates: Sequence[float] = RATES) -> list[Newcomer]:
@@ -90,12 +92,9 @@ def compare(
     """
     tried = try_pairs(laboratory, [admit(config, it, count) for it in newcomers], reps)
     confidence = 1 - (1 - CONFIDENCE) / len(newcomers)
-    found = [
-        Standing(
-            newcomer.name,
-            estimate_mean([pair.gain_eth_per_job for pair in pairs], confidence),
-            estimate_mean([pair.clients_loss_eth for pair in pairs], confidence),
-        )
-        for newcomer, pairs in zip(newcomers, tried, strict=True)
-    ]
+    found = []
+    for newcomer, pairs in zip(newcomers, tried, strict=True):
+        gains = tuple(pair.gain_eth_per_job for pair in pairs)
+        loss = estimate_mean([pair.clients_loss_eth for pair in pairs], confidence)
+        found.append(Standing(newcomer.name, estimate_mean(gains, confidence), loss, gains))
     return sorted(found, key=lambda standing: -standing.gain.value)

@@ -16,7 +16,7 @@ except ImportError as error:
     raise refuse(error) from error
 
 
-class MarketEnvironment(AECEnv[str, Observation, Any]):
+class MarketEnvironment(AECEnv[str, Observation, Any]):  # type: ignore[misc] # publishes no types
     """A simulated market, step by step, in PettingZoo's form of agents that act in turn (AEC).
 
     The learners are agents among all others of the market. Whenever one is asked about a job, the
@@ -114,6 +114,11 @@ class MarketEnvironment(AECEnv[str, Observation, Any]):
         """Return what an agent was shown last; facts of a job are 0 if it is asked nothing."""
         self._check_begun()
         return self._table.observe(agent)
+
+    def last(self, observe: bool = True) -> Any:  # noqa: FBT001, FBT002 - PettingZoo's form
+        """Return what the agent whose turn it is sees, its reward, its two ends, and its info."""
+        self._check_begun()
+        return super().last(observe)
 
     def step(self, action: Any) -> None:
         """Let the agent whose turn it is act, and go on to the next question.

@@ -38,6 +38,13 @@ def expand(observation: Observation) -> Weights:
     return np.concatenate((seen[_SEEN], seen[_LEFT] * seen[_RIGHT], _ONE))
 
 
+def choose(weights: Weights, observation: Observation) -> int:
+    """Return the place, from 0, of the conduct with the highest score; -1 if none is above 0."""
+    scores = weights @ expand(observation)
+    best = int(scores.argmax())
+    return best if scores[best] > 0 else -1
+
+
 def write_weights(weights: Weights) -> str:
     """Return weights as a parameter of the strategy: numbers with spaces between them."""
     return " ".join(f"{weight:.6g}" for weight in weights.ravel())
@@ -82,9 +89,8 @@ class Linear(Strategy):
         del stream
         if self._rows is None:
             return HONEST
-        scores = self._rows @ expand(observe(job, own, self._memory))
-        best = int(scores.argmax())
-        return self._names[best] if scores[best] > 0 else HONEST
+        place = choose(self._rows, observe(job, own, self._memory))
+        return HONEST if place < 0 else self._names[place]
 
     def hear(self, news: News) -> bool:
         """Remember what became of a job."""

@@ -5,7 +5,7 @@ random numbers, beside their honest twins, and the best of them are the next mea
 other seeds, so that nothing is learned by heart. After R. Y. Rubinstein (1999).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 import msgspec
@@ -23,13 +23,20 @@ from moot.sim.learning.acting import read_conducts
 from moot.sim.learning.asking import Game
 from moot.sim.learning.comparing import Newcomer, admit
 from moot.sim.learning.linear import TERMS, Weights, expand, write_weights
+from moot.sim.learning.observing import Observation
 from moot.sim.learning.setting import LEARNER, make_setting
+
+LINEAR = "linear"
+"""The name of the strategy whose weights are looked for."""
 
 FLOOR = 0.1
 """The standard deviation of a weight does not fall below it, so that the search goes on."""
 
 _TRAINING = 1 << 20
 """The number of the stream of seeds of training; repetitions of answers have smaller ones."""
+
+_HONEST_SHARE = 0.9
+"""In which share of their jobs agents are honest of whom it is learned what there is to see."""
 
 _TINY = 1e-9
 """A number that varies by less is the same for everybody, and has no weight."""
@@ -63,13 +70,15 @@ class Search:
         read_conducts(self.conducts)
         if HONEST in self.conducts:
             raise UsageError("honest is what a policy does otherwise; name what else it can do")
+        if any(group.strategy == LINEAR for group in self.config.providers):
+            raise UsageError(f"the market has a policy already, the group {LINEAR}; search another")
         if not 1 <= self.kept <= self.candidates:
             raise UsageError(f"of {self.candidates} candidates {self.kept} can't be the best")
 
     def name(self, weights: Weights, name: str = "learned") -> Newcomer:
         """Return newcomers that do what weights say."""
         parameters = {"conducts": ",".join(self.conducts), "weights": write_weights(weights)}
-        return Newcomer(name, "linear", parameters)
+        return Newcomer(name, LINEAR, parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,32 @@ def begin(search: Search) -> State:
 
 
 def measure(search: Search) -> Scale:
-    """Return what agents see in one market, while they do one thing or the other by chance."""
+    """Return what agents see in one market, while they do one thing or the other by chance.
+
+    Raises:
+        UsageError: they have no job.
+    """
+    rng = np.random.default_rng(search.seed)
+
+    def draw(_: Observation) -> int:
+        return -1 if rng.random() < _HONEST_SHARE else int(rng.integers(len(search.conducts)))
+
+    seen = [expand(observation) for observation, _ in watch(search, draw)]
+    if not seen:
+        raise UsageError("newcomers get no job in this market; give it more `jobs`")
+    table = np.array(seen)
+    return Scale(table.mean(axis=0), table.std(axis=0))
+
+
+def watch(
+    search: Search, choose: Callable[[Observation], int]
+) -> Iterator[tuple[Observation, int]]:
+    """Yield what newcomers of one market see, and what they do: -1 for honest work.
+
+    Args:
+        search: the market, and how many join it.
+        choose: returns the place of a conduct, from 0, or -1.
+    """
     like = msgspec.structs.replace(
         search.config.providers[0], strategy=LEARNER, count=search.count, parameters={}
     )
@@ -156,18 +190,11 @@ def measure(search: Search) -> Scale:
     )
     setting = make_setting(config, {LEARNER: (HONEST, *search.conducts)}, None)
     game = Game(setting.config, setting.conducts, make_outcomes(setting.config))
-    rng = np.random.default_rng(search.seed)
-    seen: list[Weights] = []
     question = game.begin()
     while question is not None:
-        seen.append(expand(question.observation))
-        is_honest = rng.random() < 0.9
-        action = 1 if is_honest else int(rng.integers(2, len(search.conducts) + 2))
-        question = game.answer(action)
-    if not seen:
-        raise UsageError("newcomers get no job in this market; give it more `jobs`")
-    table = np.array(seen)
-    return Scale(table.mean(axis=0), table.std(axis=0))
+        place = choose(question.observation)
+        yield question.observation, place
+        question = game.answer(place + 2)
 
 
 def choose_seed(search: Search, number: int) -> int:
