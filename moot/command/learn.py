@@ -100,7 +100,7 @@ def learn(
     learning curve (`curve.csv`, `curve.html`), and the state, so that the same command goes on.
 
     \b
-      moot learn no-stake-floor --set jobs=2000 -o found
+      moot learn no-stake-floor -o found
       moot answers twins found/market.toml --strategy linear
       moot answers break-even found/market.toml bond.least_eth=0:1 --strategy linear
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
