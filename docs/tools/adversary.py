@@ -43,8 +43,11 @@ MARKETS: Mapping[str, Mapping[str, float]] = {
 }
 """The markets that are searched: a preset, and what differs in it."""
 
-JOBS, REPS, JUDGED = 2_000, 16, 400
+JOBS, REPS, JUDGED = 2_000, 8, 400
 """Jobs of each market, repetitions of the comparison, and jobs whose disputes are played."""
+
+RATES = (0.1, 1.0)
+"""The shares of jobs in which cheats and tricks are tried."""
 
 BINS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 """The bounds of reputation between which lies are counted."""
@@ -81,10 +84,10 @@ def find(laboratory: Laboratory, name: str) -> Found:
     """Search a market."""
     preset, _, _ = name.partition(",")
     config = replace_keys(open_config(preset), {"jobs": JOBS, **MARKETS[name]})
-    search = Search(config)
+    search = Search(config, count=4, rounds=8, candidates=16, kept=4, reps=1)
     state = training.begin(search)
     training.go_on(search, state, laboratory, lambda _: None)
-    newcomers = [search.name(state.weights), *list_built_in()]
+    newcomers = [search.name(state.weights), *list_built_in(RATES)]
     standings = compare(laboratory, config, newcomers, search.count, REPS)
     return Found(search, state, standings, judge(find_market(search, state), ignore, JUDGED))
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -30,7 +30,7 @@ def describe(search: Search) -> dict[str, Any]:
     """Return what is looked for as plain values; how many rounds it takes is left out."""
     plain = {name: getattr(search, name) for name in ("count", "candidates", "kept", "reps")}
     told = {"config": show_config(search.config), "conducts": list(search.conducts), **plain}
-    return {**told, "seed": search.seed}
+    return cast("dict[str, Any]", json.loads(json.dumps({**told, "seed": search.seed})))
 
 
 def keep(folder: Path, search: Search, state: State) -> None:

@@ -79,7 +79,7 @@ import moot
 
 @dataclass
 class Mine(moot.PolicyStrategy):
-    conducts: str = "honest,wrong-output"
+    conducts: str = "honest,lazy"
     most: float = 0.5
 
     def act(self, observation, stream):
@@ -88,7 +88,7 @@ class Mine(moot.PolicyStrategy):
 
 
 def test_a_policy_of_a_file_is_a_strategy(tmp_path: Path) -> None:
-    """A subclass in a user's file has parameters, is drawn from its stream, and passes the kit."""
+    """A subclass in a user's file has parameters, and may draw from its agent's stream."""
     path = tmp_path / "my.py"
     path.write_text(FILE)
     name = f"{path}:Mine"
@@ -96,4 +96,10 @@ def test_a_policy_of_a_file_is_a_strategy(tmp_path: Path) -> None:
     results = moot.simulate("baseline", set={f"{key}.count": 4, f"{key}.most": 0.25}, jobs=300)
     rows = {row["strategy"]: row for row in results.sum_strategies()}
     assert 0.05 < rows[name]["cheated"] / rows[name]["jobs"] < 0.6
-    assert all(finding.is_met for finding in moot.check_strategy(name))
+
+
+@pytest.mark.slow
+def test_a_policy_passes_the_kit() -> None:
+    """A policy in memory passes the conformance kit of strategies."""
+    policy = moot.PolicyStrategy(lambda seen: 1 + int(seen[PLACES["reputation"]] > 0.6))
+    assert all(finding.is_met for finding in moot.check_strategy(policy))
