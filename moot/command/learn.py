@@ -129,9 +129,12 @@ def learn(
             found = folder.find_market(search, state)
             judgement = judging.judge(found, laboratory.progress, judged)
     if as_json:
-        told = {"policy": dict(learned.parameters), "rounds": [asdict(it) for it in state.rounds]}
-        told |= {"standings": [asdict(it) for it in standings]}
-        told |= {"judgement": None if judgement is None else asdict(judgement)}
+        told = {
+            "policy": dict(learned.parameters),
+            "rounds": [asdict(it) for it in state.rounds],
+            "standings": [asdict(it) for it in standings],
+            "judgement": None if judgement is None else asdict(judgement),
+        }
         click.echo(json.dumps(told, indent=2))
         return
     if standings:
