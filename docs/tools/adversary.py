@@ -20,6 +20,7 @@ from rich.table import Table
 
 from moot.sim.analysis.trials import Laboratory
 from moot.sim.economy.config import replace_keys
+from moot.sim.economy.strategies.table import AGENTS
 from moot.sim.estimates import CONFIDENCE, Estimate, estimate_mean
 from moot.sim.experiments.parts import ignore
 from moot.sim.experiments.presets import open_config
@@ -36,15 +37,21 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from docs.tools.laboratory import WIDTH, open_laboratory
 
 MARKETS: Mapping[str, Mapping[str, float]] = {
-    "baseline": {},
-    "weak-audit": {},
     "no-stake-floor": {},
-    "no-stake-floor, a floor of 0.5 ETH": {"bond.least_eth": 0.5},
+    "no-stake-floor, mended": {"bond.least_eth": 0.5, "clients.gain_share": 0.1},
+    "weak-audit": {},
+    "baseline": {},
 }
 """The markets that are searched: a preset, and what differs in it."""
 
+WHOLE = "no-stake-floor"
+"""The market in which every cheat and trick is tried; in others it is `lazy` alone."""
+
 JOBS, REPS, JUDGED = 2_000, 8, 400
 """Jobs of each market, repetitions of the comparison, and jobs whose disputes are played."""
+
+CHOSEN = ("lazy", *AGENTS)
+"""The strategies that are tried everywhere."""
 
 RATES = (0.1, 1.0)
 """The shares of jobs in which cheats and tricks are tried."""
@@ -87,7 +94,8 @@ def find(laboratory: Laboratory, name: str) -> Found:
     search = Search(config, count=4, rounds=8, candidates=16, kept=4, reps=1)
     state = training.begin(search)
     training.go_on(search, state, laboratory, lambda _: None)
-    newcomers = [search.name(state.weights), *list_built_in(RATES)]
+    tried = [it for it in list_built_in(RATES) if name == WHOLE or it.strategy in CHOSEN]
+    newcomers = [search.name(state.weights), *tried]
     standings = compare(laboratory, config, newcomers, search.count, REPS)
     return Found(search, state, standings, judge(find_market(search, state), ignore, JUDGED))
 
