@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from moot.sim.economy.conformance import Finding
     from moot.sim.economy.mechanisms.base import Mechanism
     from moot.sim.economy.strategies.base import Strategy
+    from moot.sim.learning.environment import MarketEnvironment
+    from moot.sim.learning.single import MarketGym
+    from moot.sim.learning.strategy import PolicyStrategy
     from moot.tasks import Task, capture
 
     __version__: str
@@ -52,11 +55,14 @@ _PLACES = {
     "InferenceRecipe": "moot.offchain.frontend.recipe",
     "Ledger": "moot.results",
     "Located": "moot.results",
+    "MarketEnvironment": "moot.sim.learning.environment",
+    "MarketGym": "moot.sim.learning.single",
     "Mechanism": "moot.sim.economy.mechanisms.base",
     "MootError": "moot.offchain.errors",
     "Move": "moot.results",
     "Operator": "moot.results",
     "Policy": "moot.offchain.parties.policy",
+    "PolicyStrategy": "moot.sim.learning.strategy",
     "Price": "moot.pricing",
     "Quote": "moot.pricing",
     "Results": "moot.markets",
@@ -95,11 +101,14 @@ __all__ = [
     "InferenceRecipe",
     "Ledger",
     "Located",
+    "MarketEnvironment",
+    "MarketGym",
     "Mechanism",
     "MootError",
     "Move",
     "Operator",
     "Policy",
+    "PolicyStrategy",
     "Price",
     "Quote",
     "Results",

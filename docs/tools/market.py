@@ -20,7 +20,7 @@ from moot.offchain.plugins import load_class
 from moot.sim.economy import schema
 from moot.sim.economy.config import RULES, Config
 from moot.sim.economy.mechanisms.table import MECHANISMS
-from moot.sim.economy.strategies.table import AGENTS, WATCHERS, Row
+from moot.sim.economy.strategies.table import AGENTS, LEARNED, WATCHERS, Row
 from moot.sim.experiments.presets import list_presets
 from moot.sim.strategies import STRATEGIES
 
@@ -137,7 +137,7 @@ def tabulate_strategies() -> Iterator[Table]:
     table = make_table("strategies", "strategy", "parameters", "meaning")
     for name, about in STRATEGIES.items():
         table.add_row(name, "rate = 1.0", about.about)
-    groups: tuple[Mapping[str, Row], ...] = (AGENTS, WATCHERS)
+    groups: tuple[Mapping[str, Row], ...] = (AGENTS, LEARNED, WATCHERS)
     for group in groups:
         table.add_section()
         for name, row in group.items():

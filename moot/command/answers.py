@@ -95,13 +95,13 @@ def twins(
     """
     from moot.sim.analysis import twins as analysis  # noqa: PLC0415 - imports numpy
 
-    market = _open(config, settings)
+    market = open_market(config, settings)
     if strategy is not None:
         analysis.check_strategy(market, strategy)
     attackers = (strategy,) if strategy is not None else analysis.list_attackers(market)
     if not attackers:
         raise UsageError(f"all providers of {config} are honest; there is no attack to look at")
-    with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
+    with open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         contest = analysis.make_contest(market, attackers)
         (pairs,) = analysis.try_pairs(laboratory, [contest], reps)
     found, course = analysis.compare_twins(pairs), analysis.follow(pairs)
@@ -144,9 +144,9 @@ def break_even(
     from moot.sim.analysis.break_even import find_break_even, parse_range  # noqa: PLC0415 - numpy
     from moot.sim.analysis.twins import check_strategy  # noqa: PLC0415 - likewise
 
-    market, bounds = _open(config, settings), parse_range(place)
+    market, bounds = open_market(config, settings), parse_range(place)
     check_strategy(market, strategy)
-    with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
+    with open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         found = find_break_even(laboratory, market, bounds, strategy, reps)
     if as_json:
         value = None if found.value is None else asdict(found.value)
@@ -193,10 +193,10 @@ def best_response(
     )
     from moot.sim.experiments.values import parse_values  # noqa: PLC0415 - likewise
 
-    market = _open(config, settings)
+    market = open_market(config, settings)
     names = [name.strip() for name in conducts.split(",")] if conducts else list_conducts()
     shares = [_check_number(value) for value in parse_values(rates, "--rate")]
-    with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
+    with open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         found = find_best_responses(laboratory, market, names, shares, reps)
     if as_json:
         told = [
@@ -230,7 +230,7 @@ def _conclude(best: "Response") -> str:
     return told
 
 
-def _open(config: str, settings: Sequence[str]) -> "Config":
+def open_market(config: str, settings: Sequence[str]) -> "Config":
     """Return a configuration with some values replaced."""
     from moot.sim.economy.config import replace_keys  # noqa: PLC0415 - imports msgspec
     from moot.sim.experiments.plan import check_names  # noqa: PLC0415 - imports numpy
@@ -247,7 +247,7 @@ def _open(config: str, settings: Sequence[str]) -> "Config":
 
 
 @contextmanager
-def _open_laboratory(
+def open_laboratory(
     market: "Config", engine: str, processes: int | None, address: str | None, *, quiet: bool
 ) -> "Iterator[Laboratory]":
     """Make ready to play a market and others that are like it."""

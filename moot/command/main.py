@@ -44,6 +44,7 @@ _VERBS = {
     "dispute": "Play one dispute and print what was found, what it cost and who was paid.",
     "gas": "Measure what every call of a dispute costs, and what has changed.",
     "keys": "Make and list keystore files, in which the keys of accounts lie.",
+    "learn": "Look for an attack on a market by learning.",
     "market": "Run a market once: simulated, or with every job for real.",
     "price": "Ask what a job should cost, and which terms leave no attack that pays.",
     "program": "Look at programs: what is captured, and how it is committed to.",

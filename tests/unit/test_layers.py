@@ -55,6 +55,7 @@ LAYERS = (
     "moot.sim.experiments",
     "moot.sim.analysis",
     "moot.sim.report",
+    "moot.sim.learning",
     "moot.sim.viewer",
     "moot.sim.live",
     "moot.interrupts",

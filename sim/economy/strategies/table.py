@@ -42,18 +42,31 @@ WATCHERS: Mapping[str, Row] = {
 }
 """Strategies of watchers."""
 
+LEARNED: Mapping[str, Row] = {
+    "linear": Row("does what `moot learn` has found", "moot.sim.learning.linear:Linear")
+}
+"""Strategies of providers whose parameters were learned."""
+
 LISTED: Mapping[str, Mapping[str, Any]] = {
     **GROUPS,
     "Only in a CONFIG, providers that choose what they do in each job:": AGENTS,
+    "Only in a CONFIG, providers that do what was learned:": LEARNED,
     "Only in a CONFIG, watchers:": WATCHERS,
 }
 """All strategies by their names, below titles; each has an `about`."""
 
 _PLACES: Mapping[str, Mapping[str, str]] = {
-    "providers": {name: row.place for name, row in AGENTS.items()},
+    "providers": {name: row.place for rows in (AGENTS, LEARNED) for name, row in rows.items()},
     "watchers": {name: row.place for name, row in WATCHERS.items()},
 }
 _AT_RATE = "moot.sim.economy.strategies.at_rate:AtRate"
+_ASKING = "moot.sim.learning.asking:Asking"
+_LEARNER = "learner"
+
+
+def is_learner(name: str) -> bool:
+    """Return whether a name is that of agents who are asked by an environment."""
+    return name == _LEARNER or name.startswith(f"{_LEARNER}-")
 
 
 def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | bool]) -> "Strategy":
@@ -70,6 +83,8 @@ def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | b
     from moot.sim.economy.strategies.base import Strategy  # noqa: PLC0415 - imports numpy
 
     rows = dict(_PLACES[role])
+    if is_learner(name):
+        rows[name] = _ASKING
     if role == "providers":
         rows |= dict.fromkeys(STRATEGIES, _AT_RATE)
     given = dict(parameters)

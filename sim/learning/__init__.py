@@ -1,0 +1,1 @@
+"""Learning agents: markets that ask step by step, policies as strategies, and their training."""
