@@ -16,7 +16,12 @@ SHARED = Path(__file__)
 """Beside it lie the style and the script that all pages have, of tables that one scrolls."""
 
 
-def render(folder: Path, values: Mapping[str, Any], libraries: Sequence[str] = ()) -> str:
+def render(
+    folder: Path,
+    values: Mapping[str, Any],
+    libraries: Sequence[str] = (),
+    template: str = TEMPLATE,
+) -> str:
     """Return a page.
 
     The template is given the style and the scripts as they are, and the digests by which the page's
@@ -26,6 +31,7 @@ def render(folder: Path, values: Mapping[str, Any], libraries: Sequence[str] = (
         folder: where the page's template, style and script lie.
         values: what the template is about.
         libraries: scripts that come before the page's own.
+        template: its file in the folder.
     """
     environment = Environment(
         loader=FileSystemLoader(folder),
@@ -37,7 +43,7 @@ def render(folder: Path, values: Mapping[str, Any], libraries: Sequence[str] = (
     own = [folder / SCRIPT, SHARED.with_suffix(".js")]
     style = Markup("".join(it.read_text("utf-8") for it in styles))  # noqa: S704 - ours
     scripts = [Markup(it) for it in (*libraries, *(it.read_text("utf-8") for it in own))]  # noqa: S704 - ours
-    return environment.get_template(TEMPLATE).render(
+    return environment.get_template(template).render(
         **values,
         style=style,
         style_hash=hash_source(style),

@@ -28,10 +28,10 @@ def imported() -> dict[str, str]:
 
 
 def declared() -> set[str]:
-    """Return the distributions that a user installs: requirements, and those of two extras."""
+    """Return the distributions that a user installs: requirements, and those of three extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = (*project["dependencies"], *extras["examples"], *extras["ray"])
+    wanted = (*project["dependencies"], *extras["examples"], *extras["ray"], *extras["sensitivity"])
     return {normalise(re.split(r"[^\w.-]", requirement)[0]) for requirement in wanted}
 
 

@@ -71,6 +71,8 @@ LAYERS = (
     "moot.asking",
     "moot.summing",
     "moot.markets",
+    "moot.answered",
+    "moot.answering",
     "moot.conformance",
     "moot.known_memory",
     "moot.session",
