@@ -46,6 +46,8 @@ def search(evaluate: Evaluate, keys: int, limits: int, trials: int, seed: int) -
     evaluate(first)  # all at once, as scipy asks for one of them first
 
     def aim(points: Floats) -> Floats:
+        if not points.size:  # of a generation in which every point breaks a limit
+            return np.zeros(0)
         return evaluate(np.atleast_2d(points.T))[:, 0]
 
     def exceed(points: Floats) -> Floats:

@@ -123,7 +123,7 @@ def test_the_seed_decides_what_is_tried() -> None:
             f"meets {GAIN} <= -9",
         ),
         (
-            [Limit(GAIN, "<=", -0.1), Limit(COST, "<=", 0.001)],
+            [Limit(GAIN, "<=", -0.1), Limit(COST, "<=", 0.002)],
             "each limit is met by some of",
         ),
     ],
