@@ -186,10 +186,9 @@ def design(
 
     Example:
         >>> import moot
-        >>> found = moot.design(
-        ...     "weak-audit", {"bond.eth": (0.2, 2)}, maximize="client_eth", trials=8, reps=1,
-        ...     fresh=2, jobs=40, where=["right_share >= 2"],
-        ... ).found
+        >>> wish = {"maximize": "client_eth", "where": ["right_share >= 2"]}
+        >>> small = {"trials": 8, "reps": 1, "fresh": 2, "jobs": 40}
+        >>> found = moot.design("weak-audit", {"bond.eth": (0.2, 2)}, **wish, **small).found
         >>> found.best is None, "right_share >= 2" in found.binding
         (True, True)
     """

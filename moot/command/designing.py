@@ -13,7 +13,7 @@ from moot.command.sweep import choose_engine, sweeping
 from moot.offchain.errors import UsageError
 
 if TYPE_CHECKING:
-    from moot.answering import Design, Sensitivity
+    from moot.answered import Design, Sensitivity
     from moot.sim.analysis.design import Design as Designed
     from moot.sim.analysis.design import Finalist
     from moot.sim.estimates import Estimate

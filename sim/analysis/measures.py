@@ -10,6 +10,7 @@ from moot.offchain.errors import UsageError
 from moot.sim.analysis.trials import GWEI, Trial
 from moot.sim.analysis.twins import MEASURES as OF_TWINS
 from moot.sim.analysis.twins import Pair
+from moot.sim.estimates import Floats
 
 
 class Measure(NamedTuple):
@@ -60,7 +61,7 @@ def _overhead(trial: Trial) -> float:
     return _deterrence(trial) + _Amount(("fees_gwei", "burned_gwei"))(trial)
 
 
-def _average(values: np.ndarray, percentile: float | None = None) -> float:  # type: ignore[type-arg] # of any numbers
+def _average(values: Floats, percentile: float | None = None) -> float:
     if not len(values):
         return 0.0
     return float(values.mean() if percentile is None else np.percentile(values, percentile))
@@ -104,7 +105,10 @@ GAINS: Mapping[str, str] = {
 }
 """Measures of a market beside its honest twin."""
 
-WORDS: Mapping[str, str] = {name: it.words for name, it in MEASURES.items()} | GAINS
+WORDS: Mapping[str, str] = {
+    **{name: it.words for name, it in MEASURES.items()},
+    **GAINS,
+}
 """All of them in words."""
 
 

@@ -148,7 +148,7 @@ def explain(
     problem = {"num_vars": len(names), "names": [*names], "bounds": [[0.0, 1.0]] * len(names)}
     parts = sampling.sample(problem, samples, calc_second_order=False, seed=seed)
     values = evaluate(parts)
-    found = []
+    found: list[tuple[Index, ...]] = []
     for column in values.T:
         if np.ptp(column) == 0:
             found.append(())
