@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moot import cheats
+    from moot.answered import Design, Sensitivity, Twins
+    from moot.answering import design, sensitivity, twins
     from moot.conformance import check_cheat, check_strategy
     from moot.disputing import Dispute, dispute
     from moot.markets import Results, simulate, sweep
@@ -49,6 +51,7 @@ _PLACES = {
     "CaptureError": "moot.offchain.errors",
     "Captured": "moot.offchain.frontend.capture",
     "Chain": "moot.offchain.chain",
+    "Design": "moot.answered",
     "Dispute": "moot.disputing",
     "Finding": "moot.sim.economy.conformance",
     "Gas": "moot.results",
@@ -68,25 +71,30 @@ _PLACES = {
     "Results": "moot.markets",
     "Run": "moot.running",
     "Scalar": "moot.results",
+    "Sensitivity": "moot.answered",
     "Strategy": "moot.sim.economy.strategies.base",
     "Task": "moot.tasks",
     "TrainingRecipe": "moot.offchain.frontend.recipe",
+    "Twins": "moot.answered",
     "UsageError": "moot.offchain.errors",
     "Verdict": "moot.results",
     "capture": "moot.tasks",
+    "cheats": "moot.cheats",
     "check_cheat": "moot.conformance",
     "check_strategy": "moot.conformance",
-    "cheats": "moot.cheats",
     "connect": "moot.offchain.chain",
+    "design": "moot.answering",
     "dispute": "moot.disputing",
     "from_loop": "moot.offchain.frontend.interop",
     "from_pretrained": "moot.offchain.frontend.interop",
     "from_trainer": "moot.offchain.frontend.interop",
     "price": "moot.pricing",
     "run": "moot.running",
+    "sensitivity": "moot.answering",
     "simulate": "moot.markets",
     "sweep": "moot.markets",
     "to_state_dict": "moot.offchain.frontend.interop",
+    "twins": "moot.answering",
 }
 """Each public name, and the module that has it; no module is called as a name that it has."""
 
@@ -95,6 +103,7 @@ __all__ = [
     "CaptureError",
     "Captured",
     "Chain",
+    "Design",
     "Dispute",
     "Finding",
     "Gas",
@@ -114,9 +123,11 @@ __all__ = [
     "Results",
     "Run",
     "Scalar",
+    "Sensitivity",
     "Strategy",
     "Task",
     "TrainingRecipe",
+    "Twins",
     "UsageError",
     "Verdict",
     "capture",
@@ -124,15 +135,18 @@ __all__ = [
     "check_cheat",
     "check_strategy",
     "connect",
+    "design",
     "dispute",
     "from_loop",
     "from_pretrained",
     "from_trainer",
     "price",
     "run",
+    "sensitivity",
     "simulate",
     "sweep",
     "to_state_dict",
+    "twins",
 ]
 
 

@@ -24,7 +24,8 @@ CHANGING = re.compile(
     r"(?<= at )0x[0-9a-f]+|(?<=PosixPath\(')[^']+|(?<=seconds=)[\d.]+|(?<=peak_mib=)[\d.]+"
 )
 """What of a value's text is another in every run: addresses, folders, times."""
-FORMS = {"image/svg+xml": "_repr_svg_", "text/html": "_repr_html_"}
+DRAWN = "image/svg+xml"
+FORMS = {DRAWN: "_repr_svg_", "text/html": "_repr_html_"}
 
 
 def read_cells(notebook: Path) -> Iterator[str]:
@@ -48,11 +49,22 @@ def run_cell(code: str, names: dict[str, Any]) -> tuple[str, Any]:
     return printed.getvalue(), value
 
 
+def draw(figure: Any) -> str:
+    """Return a figure of matplotlib as SVG, the same bytes each time."""
+    from matplotlib import rc_context  # noqa: PLC0415 - takes half a second
+
+    file = io.StringIO()
+    with rc_context({"svg.hashsalt": "moot", "svg.fonttype": "none"}):
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return file.getvalue()
+
+
 def show(value: Any) -> dict[str, list[str]]:
     """Return the forms of a value that a notebook keeps."""
     shown = {"text/plain": CHANGING.sub("…", repr(value))}
     for form, method in FORMS.items():
         text = getattr(value, method)() if hasattr(value, method) else ""
+        text = draw(value) if form == DRAWN and hasattr(value, "savefig") else text
         if text and len(text) <= LARGEST:
             shown[form] = text
     return {form: text.splitlines(keepends=True) for form, text in shown.items()}

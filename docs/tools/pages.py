@@ -10,11 +10,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from docs.tools import api, command_line, files
+from docs.tools import api, assumptions, command_line, files
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 PAGES: Mapping[str, Callable[[], str]] = {
     "api.md": api.render,
+    "assumptions.md": assumptions.render,
     "command-line.md": command_line.render,
     "files.md": files.render,
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from moot.command import options
+from moot.command import designing, options
 from moot.command.groups import Group
 from moot.command.over_time import make_time_table
 from moot.command.sweep import choose_engine, sweeping
@@ -72,7 +72,14 @@ def answers() -> None:
       moot answers break-even weak-audit audit.rate=0.001:0.1 --strategy lazy
       moot answers break-even baseline bond.eth=0.01:5 --strategy lazy --reps 20 --json
       moot answers best-response weak-audit --rate 0.25:1:0.25
+      moot answers sensitivity baseline bond.eth=0.1:2 audit.rate=0.01:0.3 --set jobs=2000
+      moot answers design baseline audit.rate=0.001:0.2 --minimize audit_made --set jobs=2000 \\
+        --where 'wrong_share <= 0.01'
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
+
+
+for _command in (designing.measures, designing.sensitivity, designing.design):
+    answers.add_command(_command)
 
 
 @answers.command(short_help="What all attackers gain, and others lose.")

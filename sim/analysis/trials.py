@@ -34,6 +34,7 @@ class Trial:
     Attributes:
         profits_eth: of each agent, by its number: what jobs have changed of its wealth.
         jobs: of each agent, by its number: how many it took.
+        work_eth: of each agent, by its number: what it paid for computing.
         roles: of each agent, likewise: client, provider or watcher.
         strategies: of each agent, likewise.
         clients_eth: what clients gained, the value of answers included.
@@ -51,6 +52,7 @@ class Trial:
 
     profits_eth: Floats
     jobs: Floats
+    work_eth: Floats
     roles: tuple[str, ...]
     strategies: tuple[str, ...]
     clients_eth: float
@@ -120,6 +122,7 @@ def read_trial(part: Path) -> Trial:
     return Trial(
         profits_eth=_add_up(late, "profit_gwei", agents.num_rows).sum(axis=0) / GWEI,
         jobs=_add_up(late, "jobs", agents.num_rows).sum(axis=0),
+        work_eth=_add_up(late, "work_gwei", agents.num_rows).sum(axis=0) / GWEI,
         roles=tuple(agents["role"].to_pylist()),
         strategies=tuple(agents["strategy"].to_pylist()),
         clients_eth=told["client_gwei"] / GWEI,

@@ -21,7 +21,11 @@ SCREEN = "screen"
 
 
 def render(
-    folder: Path, values: Mapping[str, Any], libraries: Sequence[str] = (), base: str = ""
+    folder: Path,
+    values: Mapping[str, Any],
+    libraries: Sequence[str] = (),
+    base: str = "",
+    template: str = TEMPLATE,
 ) -> str:
     """Return a page.
 
@@ -33,6 +37,7 @@ def render(
         values: what the template is about.
         libraries: scripts that come before the page's own.
         base: the name of the shared style and script that come before them, if there are such.
+        template: its file in the folder.
     """
     environment = Environment(
         loader=FileSystemLoader(folder),
@@ -45,7 +50,7 @@ def render(
     own = [*(SHARED / f"{it}.js" for it in below), folder / SCRIPT, SHARED / f"{TABLES}.js"]
     style = Markup("".join(it.read_text("utf-8") for it in styles))  # noqa: S704 - ours
     scripts = [Markup(it) for it in (*libraries, *(it.read_text("utf-8") for it in own))]  # noqa: S704 - ours
-    return environment.get_template(TEMPLATE).render(
+    return environment.get_template(template).render(
         **values,
         style=style,
         style_hash=hash_source(style),

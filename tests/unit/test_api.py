@@ -14,13 +14,19 @@ from moot.offchain.providers.catalogue import ALL_CHEATS
 from tests.quick import only
 
 SLOW = {
+    "Design",
     "Price",
     "Quote",
+    "Sensitivity",
+    "Twins",
     "check_cheat",
     "check_strategy",
+    "design",
     "from_pretrained",
     "from_trainer",
     "price",
+    "sensitivity",
+    "twins",
 }
 
 

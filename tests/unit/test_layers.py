@@ -73,6 +73,8 @@ LAYERS = (
     "moot.asking",
     "moot.summing",
     "moot.markets",
+    "moot.answered",
+    "moot.answering",
     "moot.conformance",
     "moot.known_memory",
     "moot.session",

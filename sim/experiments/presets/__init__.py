@@ -1,6 +1,8 @@
 """Presets: configurations that are found by name, one TOML file each."""
 
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from moot.offchain.errors import UsageError
 from moot.sim.economy.config import Config, load_config
@@ -14,6 +16,11 @@ def list_presets() -> dict[str, str]:
         path.stem: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
         for path in sorted(_FOLDER.glob("*.toml"))
     }
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    """Return what the file of a preset says: the keys that differ from the defaults."""
+    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def open_config(name: str) -> Config:
