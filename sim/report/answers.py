@@ -14,7 +14,7 @@ from moot.sim.analysis.goals import Tried
 from moot.sim.analysis.measures import WORDS
 from moot.sim.analysis.sensitivity import Explained, Sensitivity
 from moot.sim.estimates import Estimate
-from moot.sim.pages import embed, render
+from moot.sim.pages.render import embed, render
 from moot.sim.report.drawing import COLOURS, GREY, make_figure
 from moot.sim.report.text import neutralise
 
