@@ -74,7 +74,7 @@ def show_estimate(found: Estimate) -> str:
 
 def _render(title: str, provenance: str, parts: Sequence[Part]) -> str:
     values = {"title": clean(title), "provenance": clean(provenance), "sections": parts}
-    return render(HERE, values, [get_plotlyjs()], TEMPLATE)
+    return render(HERE, values, [get_plotlyjs()], template=TEMPLATE)
 
 
 def _make_part(title: str, caption: str, figure: go.Figure) -> Part:
