@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from moot.pricing import Price, Quote, price
     from moot.results import Gas, Ledger, Located, Move, Operator, Scalar, Verdict
     from moot.running import Run, run
+    from moot.searching import Search, search_dispute
     from moot.sim.economy.conformance import Finding
     from moot.sim.economy.mechanisms.base import Mechanism
     from moot.sim.economy.strategies.base import Strategy
@@ -62,6 +63,7 @@ _PLACES = {
     "Results": "moot.markets",
     "Run": "moot.running",
     "Scalar": "moot.results",
+    "Search": "moot.searching",
     "Strategy": "moot.sim.economy.strategies.base",
     "Task": "moot.tasks",
     "TrainingRecipe": "moot.offchain.frontend.recipe",
@@ -78,6 +80,7 @@ _PLACES = {
     "from_trainer": "moot.offchain.frontend.interop",
     "price": "moot.pricing",
     "run": "moot.running",
+    "search_dispute": "moot.searching",
     "simulate": "moot.markets",
     "sweep": "moot.markets",
     "to_state_dict": "moot.offchain.frontend.interop",
@@ -105,6 +108,7 @@ __all__ = [
     "Results",
     "Run",
     "Scalar",
+    "Search",
     "Strategy",
     "Task",
     "TrainingRecipe",
@@ -121,6 +125,7 @@ __all__ = [
     "from_trainer",
     "price",
     "run",
+    "search_dispute",
     "simulate",
     "sweep",
     "to_state_dict",

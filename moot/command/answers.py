@@ -12,6 +12,7 @@ import click
 from rich.table import Table
 
 from moot.command import options
+from moot.command.dispute_search import dispute_search
 from moot.command.groups import Group
 from moot.command.over_time import make_time_table
 from moot.command.sweep import choose_engine, sweeping
@@ -73,6 +74,9 @@ def answers() -> None:
       moot answers break-even baseline bond.eth=0.01:5 --strategy lazy --reps 20 --json
       moot answers best-response weak-audit --rate 0.25:1:0.25
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
+
+
+answers.add_command(dispute_search)
 
 
 @answers.command(short_help="What all attackers gain, and others lose.")

@@ -71,6 +71,7 @@ LAYERS = (
     "moot.asking",
     "moot.summing",
     "moot.markets",
+    "moot.searching",
     "moot.conformance",
     "moot.known_memory",
     "moot.session",

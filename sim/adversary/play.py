@@ -1,0 +1,149 @@
+"""Play: one game from where it stands to its end, by a temper that draws among what is legal."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from moot.offchain.disputes.referee.port import Call
+from moot.sim.adversary.choices import (
+    END,
+    GO,
+    UNTIL,
+    is_probe,
+    list_choices,
+    make_call,
+)
+from moot.sim.adversary.judge import Verdict, bound_blocks, judge
+from moot.sim.adversary.world import Choice, World
+
+MOST_CLAIMS = 5
+"""Claims of any table: one for each account, and one more that nobody defends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Temper:
+    """How an adversary draws its choices: weights of what it may do.
+
+    Attributes:
+        weights: by the name of a choice; those of a name share its weight.
+        probing: how often it tries what a sound referee refuses.
+        wait: the weight of ending the block.
+    """
+
+    weights: dict[str, float]
+    probing: float
+
+
+KINDS = (
+    *("commit", "reveal", "join", "start", "move", "push", "decide", "timeout", "settle"),
+    *("collect", "forge", "annul", GO, END, UNTIL),
+)
+
+
+def draw_temper(random: Random) -> Temper:
+    """Return a temper; each of its weights is a power of four, mostly near one."""
+    weights = {kind: 4.0 ** random.choice((-2, -1, 0, 0, 1, 1, 2)) for kind in KINDS}
+    weights["settle"] *= 0.2
+    weights["collect"] *= 0.2
+    weights["annul"] *= 0.02
+    return Temper(weights, random.choice((0.0, 0.0, 0.05, 0.3)))
+
+
+_PASSING = frozenset({END, UNTIL})
+"""Choices by which blocks pass."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of what was tried: accepted and refused calls of the adversary, by their kind."""
+
+    accepted: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+def choose(choices: list[Choice], temper: Temper, random: Random, world: World) -> Choice:
+    """Draw one of several choices: a kind first, and then one of that kind."""
+    kinds: dict[str, list[Choice]] = {}
+    for choice in choices:
+        kinds.setdefault(choice[0], []).append(choice)
+    names = [*kinds]
+    while True:
+        weights = [temper.weights[name] for name in names]
+        (name,) = random.choices(names, weights)
+        choice = random.choice(kinds[name])
+        if not is_probe(world, choice) or random.random() < temper.probing:
+            return choice
+
+
+def apply(world: World, choice: Choice, tally: Tally) -> bool:
+    """Do what was chosen; return whether it was possible."""
+    name = choice[0]
+    if name == END:
+        world.path = (world.path, choice)
+        world.advance()
+        return True
+    if name == UNTIL:
+        world.path = (world.path, choice)
+        wait_until(world, choice[1])
+        return True
+    if name == GO:
+        world.path = (world.path, choice)
+        world.release()
+        return True
+    call = make_call(world, choice)
+    if call is None or not world.attempt(call):
+        tally.refused[name] += 1
+        return False
+    tally.accepted[name] += 1
+    world.path = (world.path, choice)
+    if name in {"commit", "join"}:
+        said = list(world.said)
+        said[choice[1]] = choice[2]
+        world.said = tuple(said)
+    return True
+
+
+def wait_until(world: World, block: int) -> None:
+    """Let blocks pass until one, or until the honest provider has done something."""
+    while world.block < block and not world.is_closed:
+        world.advance()
+        if world.pending:
+            world.release()
+            return
+
+
+def play_out(
+    world: World, temper: Temper, random: Random, tally: Tally, at_block: Callable[[World], None]
+) -> Verdict:
+    """Play a game to its end, and judge it.
+
+    Args:
+        world: where it stands; it is changed.
+        temper: how the adversary draws.
+        random: what it draws from.
+        tally: counts what was tried.
+        at_block: is shown the world at the beginning of each block.
+    """
+    bound = world.opened_block + bound_blocks(world.table, MOST_CLAIMS)
+    while world.block <= bound:
+        block, choices = world.block, list_choices(world)
+        while not apply(world, choice := choose(choices, temper, random, world), tally):
+            choices.remove(choice)
+        if choice[0] in _PASSING and world.block != block:
+            if world.is_closed:
+                break
+            at_block(world)
+    return finish(world)
+
+
+def finish(world: World) -> Verdict:
+    """Let everybody collect what is owed, and judge the game."""
+    last = world.closed_block or world.block
+    world.advance()
+    world.release()
+    table = world.table
+    for account in (*table.accounts, table.client):
+        if world.is_closed and world.referee.debt(0, account):
+            world.attempt(Call("collect", account, (0,)))
+    return judge(world, last)
