@@ -20,7 +20,7 @@ from moot.sim.adversary.scripts import RIGHT
 from moot.sim.adversary.world import Choice, World
 
 SALT = b"\xad" * 32
-GO, END, UNTIL = "go", "end", "until"
+GO, HOLD, END, UNTIL = "go", "hold", "end", "until"
 _DECISIVE = frozenset({Phase.LEAF, Phase.SINK})
 
 
@@ -32,11 +32,19 @@ def list_choices(world: World) -> list[Choice]:
         choices += [("collect", place) for place in range(len(_list_own(world)))]
         choices += list(_list_moves(world))
         return choices
+    if world.pending and _can_hold(world):
+        choices.append((HOLD,))
     choices += [(UNTIL, block) for block in _list_ends(world)]
     choices += _list_joining(world)
     choices += _list_matches(world)
     choices += _list_moves(world)
     return choices
+
+
+def _can_hold(world: World) -> bool:
+    """Whether the adversary can still keep calls out, which it does once claims are shown."""
+    is_shown = world.block > world.referee.job(0).reveal_deadline
+    return is_shown and world.held < world.table.held
 
 
 def _list_ends(world: World) -> list[int]:

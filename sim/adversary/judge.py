@@ -164,7 +164,13 @@ def bound_blocks(table: Table, claims: int) -> int:
     match_blocks = 2 * terms.clock_blocks + terms.increment_blocks * _count_moves(table) + 2
     rounds = (claims - 1).bit_length() if claims > 1 else 0
     windows = terms.commit_blocks + terms.reveal_blocks + terms.window_blocks
-    return windows + rounds * (terms.window_blocks + match_blocks + patience) + patience + 1
+    return (
+        windows
+        + rounds * (terms.window_blocks + match_blocks + patience)
+        + patience
+        + table.held
+        + 1
+    )
 
 
 def _count_moves(table: Table) -> int:

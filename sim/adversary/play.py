@@ -9,6 +9,7 @@ from moot.offchain.disputes.referee.port import Call
 from moot.sim.adversary.choices import (
     END,
     GO,
+    HOLD,
     UNTIL,
     is_probe,
     list_choices,
@@ -37,7 +38,7 @@ class Temper:
 
 KINDS = (
     *("commit", "reveal", "join", "start", "move", "push", "decide", "timeout", "settle"),
-    *("collect", "forge", "annul", GO, END, UNTIL),
+    *("collect", "forge", "annul", GO, HOLD, END, UNTIL),
 )
 
 
@@ -90,6 +91,10 @@ def apply(world: World, choice: Choice, tally: Tally) -> bool:
     if name == GO:
         world.path = (world.path, choice)
         world.release()
+        return True
+    if name == HOLD:
+        world.path = (world.path, choice)
+        world.hold()
         return True
     call = make_call(world, choice)
     if call is None or not world.attempt(call):

@@ -106,6 +106,7 @@ class Table:
         client: whoever opens the job and pays for it.
         accounts: the adversary's, of which `client` is none.
         is_shill: whether the client is the adversary's, too.
+        held: for how many blocks of a game the adversary can keep the honest provider's calls out.
         patience: of a shipped provider, in blocks; None for a player at its own table.
         claims: what the adversary can claim.
         place: where it is played.
@@ -119,6 +120,7 @@ class Table:
     client: Address
     accounts: tuple[Address, ...]
     is_shill: bool
+    held: int
     patience: int | None
     claims: tuple[Claim, ...]
     place: Place
@@ -185,6 +187,7 @@ def draw_table(shop: Shop, number: int, place: Place = NOWHERE) -> Table:
         client=client,
         accounts=own,
         is_shill=random.random() < 0.3,
+        held=random.choice((0, 0, 1, clock // 2)),
         patience=random.choice((None, PATIENCE)),
         claims=draw_claims(run, random, WRONG, SCRIPTS),
         place=place,

@@ -1,7 +1,8 @@
 """The world of a game: the referee's model, the honest provider, and the block that is being made.
 
 In each block the honest provider plans its calls from what the block before has left. The adversary
-sees them, and makes calls of its own before and after them; it cannot keep them out. A world is
+sees them, and makes calls of its own before and after them; at some tables it can keep them out for
+some blocks, which is less than clocks have room for. A world is
 forked to go on from it in several ways.
 """
 
@@ -43,6 +44,7 @@ class World:
         margin: the least share of its clock that the honest provider had left when it moved.
         moves: how many calls were accepted.
         closed_block: in which the job was closed; 0 if it is open.
+        held: for how many blocks the honest provider's calls were kept out.
         print: tells games with other calls, or calls in other blocks, apart.
     """
 
@@ -59,6 +61,7 @@ class World:
     moves: int = 0
     closed_block: int = 0
     print: int = 0
+    held: int = 0
 
     @property
     def block(self) -> int:
@@ -87,7 +90,7 @@ class World:
         calls = None if self.calls is None else self.calls.copy()
         kept = (self.pending, self.said, self.path, calls, self.refused, self.margin, self.moves)
         twin = World(self.table, referee, view, copy(self.party), *kept)
-        twin.closed_block, twin.print = self.closed_block, self.print
+        twin.closed_block, twin.print, twin.held = self.closed_block, self.print, self.held
         return twin
 
     def attempt(self, call: Call) -> bool:
@@ -110,6 +113,10 @@ class World:
                     self.refused = f"{call.name}: {refusal.reason}"
                 continue
             self._note(call)
+
+    def hold(self) -> None:
+        """Keep the honest provider's calls out of the block; it plans them again."""
+        self.pending, self.held = (), self.held + 1
 
     def advance(self) -> None:
         """End the block, and begin the next one."""

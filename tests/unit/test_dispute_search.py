@@ -1,6 +1,5 @@
 """The search within a dispute: games are real, judged by the log, and find what is broken."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -45,10 +44,10 @@ def open_shop() -> Shop:
 
 
 @pytest.fixture
-def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+def shop(monkeypatch: pytest.MonkeyPatch) -> Shop:
     """Let campaigns be about the tiny program."""
     monkeypatch.setattr(campaigns, "open_shop", lambda *_: open_shop())
-    yield open_shop()
+    return open_shop()
 
 
 def play(table: Table, seed: int) -> World:
@@ -141,7 +140,7 @@ def find(rule: str) -> Part:
     [("Collected", Rule.BOND), ("Settled", Rule.CLAIM)],
 )
 def test_judge_reads_the_log(name: str, rule: Rule) -> None:
-    """A game whose log lacks a payment or the end is judged as broken, and the same as it was not."""
+    """A game whose log lacks a payment or the end is judged as broken; the whole log is not."""
     world = play(draw_table(open_shop(), 3), 3)
     last = world.closed_block
     assert not judge(world, last).broken
