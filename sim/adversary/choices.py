@@ -32,19 +32,19 @@ def list_choices(world: World) -> list[Choice]:
         choices += [("collect", place) for place in range(len(_list_own(world)))]
         choices += list(_list_moves(world))
         return choices
-    if world.pending and _can_hold(world):
+    if can_hold(world):
         choices.append((HOLD,))
-    choices += [(UNTIL, block) for block in _list_ends(world)]
+    choices += [(UNTIL, block - world.opened_block) for block in _list_ends(world)]
     choices += _list_joining(world)
     choices += _list_matches(world)
     choices += _list_moves(world)
     return choices
 
 
-def _can_hold(world: World) -> bool:
-    """Whether the adversary can still keep calls out, which it does once claims are shown."""
+def can_hold(world: World) -> bool:
+    """Whether the adversary can keep calls out of this block, once claims are shown."""
     is_shown = world.block > world.referee.job(0).reveal_deadline
-    return is_shown and world.held < world.table.held
+    return bool(world.pending) and is_shown and world.held < world.table.held
 
 
 def _list_ends(world: World) -> list[int]:
@@ -138,14 +138,10 @@ def make_call(world: World, choice: Choice) -> Call | None:
 
 
 def _join(world: World, choice: Choice) -> Call:
-    name, place, claim = choice
-    terms, account, top = (
-        world.table.terms,
-        world.table.accounts[place],
-        world.table.tops[claim].top,
-    )
+    (name, place, claim), table = choice, world.table
+    account, top = table.accounts[place], table.tops[claim].top
     said = world.referee.commitment(0, account, top, SALT) if name == "commit" else top
-    return Call(name, account, (0, said, world.view.named), terms.bond_wei)
+    return Call(name, account, (0, said, world.view.named), table.terms.bond_wei)
 
 
 def _reveal(world: World, choice: Choice) -> Call | None:

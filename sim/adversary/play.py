@@ -1,7 +1,7 @@
 """Play: one game from where it stands to its end, by a temper that draws among what is legal."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -11,6 +11,7 @@ from moot.sim.adversary.choices import (
     GO,
     HOLD,
     UNTIL,
+    can_hold,
     is_probe,
     list_choices,
     make_call,
@@ -29,7 +30,6 @@ class Temper:
     Attributes:
         weights: by the name of a choice; those of a name share its weight.
         probing: how often it tries what a sound referee refuses.
-        wait: the weight of ending the block.
     """
 
     weights: dict[str, float]
@@ -80,21 +80,11 @@ def choose(choices: list[Choice], temper: Temper, random: Random, world: World) 
 def apply(world: World, choice: Choice, tally: Tally) -> bool:
     """Do what was chosen; return whether it was possible."""
     name = choice[0]
-    if name == END:
+    if name in _WAITING:
+        if name == HOLD and not can_hold(world):
+            return False
         world.path = (world.path, choice)
-        world.advance()
-        return True
-    if name == UNTIL:
-        world.path = (world.path, choice)
-        wait_until(world, choice[1])
-        return True
-    if name == GO:
-        world.path = (world.path, choice)
-        world.release()
-        return True
-    if name == HOLD:
-        world.path = (world.path, choice)
-        world.hold()
+        _WAITING[name](world, choice)
         return True
     call = make_call(world, choice)
     if call is None or not world.attempt(call):
@@ -109,13 +99,23 @@ def apply(world: World, choice: Choice, tally: Tally) -> bool:
     return True
 
 
-def wait_until(world: World, block: int) -> None:
+def _wait(world: World, choice: Choice) -> None:
     """Let blocks pass until one, or until the honest provider has done something."""
+    block = world.opened_block + choice[1]
     while world.block < block and not world.is_closed:
         world.advance()
         if world.pending:
             world.release()
             return
+
+
+_WAITING: Mapping[str, Callable[[World, Choice], None]] = {
+    GO: lambda world, _: world.release(),
+    HOLD: lambda world, _: world.hold(),
+    END: lambda world, _: world.advance(),
+    UNTIL: _wait,
+}
+"""What is done by choices that are no calls."""
 
 
 def play_out(
