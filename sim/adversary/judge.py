@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from moot.contracts.model.invariants import count_moves
 from moot.contracts.model.types import PRIZE_DIVISOR, Address, Event, Terms
 from moot.contracts.reasons import Outcome, Status
-from moot.offchain.commitments.tensors import get_chunk_count
-from moot.offchain.commitments.tree import Digest, get_height
-from moot.offchain.programs.graph import Program
+from moot.offchain.commitments.tree import Digest
 from moot.sim.adversary.tables import Table
 from moot.sim.adversary.world import World
 
@@ -98,7 +95,7 @@ def judge(world: World, last_block: int) -> Verdict:
         last_block: the block in which the job was closed, or in which it was given up.
     """
     table = world.table
-    terms, right = table.terms, table.run.history.top
+    terms, right = table.terms, table.top
     books = read_log(world.log, terms)
     honest = books.paid_out[table.honest] - books.paid_in[table.honest]
     sharers = [
@@ -138,7 +135,7 @@ def _bound_adversary(table: Table, books: _Books, sharers: Sequence[Address], sh
 
     A bond that nobody shows a claim for is lost whole.
     """
-    terms, right = table.terms, table.run.history.top
+    terms, right = table.terms, table.top
     allowed = share * sum(account in sharers for account in table.accounts)
     for account in table.accounts:
         if account in books.tops:
@@ -161,7 +158,7 @@ def bound_blocks(table: Table, claims: int) -> int:
     The honest provider needs a block to answer, and may leave the client some to begin and settle.
     """
     terms, patience = table.terms, 1 + (table.patience or 0)
-    match_blocks = 2 * terms.clock_blocks + terms.increment_blocks * _count_moves(table) + 2
+    match_blocks = 2 * terms.clock_blocks + terms.increment_blocks * table.most_moves + 2
     rounds = (claims - 1).bit_length() if claims > 1 else 0
     windows = terms.commit_blocks + terms.reveal_blocks + terms.window_blocks
     return (
@@ -171,13 +168,3 @@ def bound_blocks(table: Table, claims: int) -> int:
         + table.held
         + 1
     )
-
-
-def _count_moves(table: Table) -> int:
-    """Return the most moves of a match about a table's program."""
-    program: Program = table.run.task.program
-    nodes = [node for node in program.nodes if node.elements]
-    chunks = max(get_chunk_count(node.dtype, node.elements) for node in nodes)
-    longest = max((node.fold_length for node in nodes if node.kind.folds), default=0)
-    rounds = max(1, -(-max(longest - 1, 0).bit_length() // 6)) + 1
-    return count_moves(table.terms, get_height(chunks), rounds)

@@ -42,12 +42,27 @@ KINDS = (
 )
 
 
+_FACTORS = {
+    "commit": 2.0,
+    "reveal": 4.0,
+    "start": 2.0,
+    "move": 6.0,
+    "push": 2.0,
+    "decide": 2.0,
+    "settle": 0.2,
+    "collect": 0.2,
+    "annul": 0.02,
+    END: 1.0,
+    UNTIL: 0.5,
+}
+"""What most adversaries do rather than wait, and what is seldom of use."""
+
+
 def draw_temper(random: Random) -> Temper:
     """Return a temper; each of its weights is a power of four, mostly near one."""
     weights = {kind: 4.0 ** random.choice((-2, -1, 0, 0, 1, 1, 2)) for kind in KINDS}
-    weights["settle"] *= 0.2
-    weights["collect"] *= 0.2
-    weights["annul"] *= 0.02
+    for kind, factor in _FACTORS.items():
+        weights[kind] *= factor
     return Temper(weights, random.choice((0.0, 0.0, 0.05, 0.3)))
 
 

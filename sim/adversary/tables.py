@@ -13,7 +13,10 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from moot.contracts.model.types import Address, Terms
+from moot.contracts.model.invariants import count_moves
+from moot.contracts.model.types import FOLD_ARITY, Address, Terms
+from moot.offchain.commitments.tensors import get_chunk_count
+from moot.offchain.commitments.tree import Digest, get_height
 from moot.offchain.disputes.play.actors import Client
 from moot.offchain.disputes.play.party import Party
 from moot.offchain.disputes.referee.port import ModelReferee
@@ -26,7 +29,7 @@ from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 from moot.sim.adversary.memory import Memory, Recalling
-from moot.sim.adversary.scripts import Claim, draw_claims
+from moot.sim.adversary.scripts import Claim, Script, draw_claims
 from moot.sim.scratch import open_scratch
 
 BOND_WEI, REWARD_WEI = 10**18, 10**17
@@ -36,6 +39,7 @@ LENGTHS = ((4, 2), (4, 1), (1, 1), (5, 3))
 """Steps of a job, and steps from one checkpoint to the next."""
 WRONG, SCRIPTS = 3, 8
 """Wrong histories of a table, and ways to defend each of them."""
+_ROUND_BITS = FOLD_ARITY.bit_length() - 1
 PATIENCE = 4
 """Blocks that a shipped provider leaves the client to begin matches and to settle."""
 
@@ -137,13 +141,32 @@ class Table:
     def seat(self, *, remembers: bool = True) -> Party:
         """Return the honest provider; one that remembers computes each of its moves once."""
         salt = Random(self.number).randbytes(32)  # noqa: S311 - not a secret
-        member = Recalling("honest", self.honest, self.run, salt)
+        member = Recalling("honest", self.honest, self.testimony, salt)
         if remembers:
-            member = Recalling("honest", self.honest, self.run, salt, self.memory)
+            member = Recalling("honest", self.honest, self.testimony, salt, self.memory)
         if self.patience is None:
             return Party([member], [Client("honest", self.honest, [member])])
         deputy = Deputy("honest", self.honest, (member,))
         return StandIn([member], [deputy], patience_blocks=self.patience)
+
+    @cached_property
+    def testimony(self) -> Script:
+        """The honest run, with its history at hand."""
+        return Script(self.run, "the truth", self.run.history)
+
+    @cached_property
+    def top(self) -> Digest:
+        """The right claim."""
+        return self.testimony.history.top
+
+    @cached_property
+    def most_moves(self) -> int:
+        """The most moves of a match about the program."""
+        nodes = [node for node in self.run.task.program.nodes if node.elements]
+        chunks = max(get_chunk_count(node.dtype, node.elements) for node in nodes)
+        longest = max((node.fold_length for node in nodes if node.kind.folds), default=0)
+        rounds = max(1, -(-max(longest - 1, 0).bit_length() // _ROUND_BITS)) + 1
+        return count_moves(self.terms, get_height(chunks), rounds)
 
     @property
     def reward_wei(self) -> int:
