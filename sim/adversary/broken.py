@@ -6,7 +6,6 @@ A rule is broken for this process, as long as a `with` lasts. The contract stays
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from moot.contracts.model import descent, legality, tournament, verdicts
 from moot.contracts.model.checks import NEW, require
@@ -28,9 +27,7 @@ from moot.offchain.arithmetic.functions import Function
 from moot.offchain.commitments.tree import Digest, get_block
 from moot.offchain.errors import UsageError
 from moot.offchain.programs.graph import Node
-
-Swap = tuple[Any, str, Any]
-"""An object or a table, the name of what is replaced in it, and what by."""
+from moot.sim.adversary.swaps import Swap, swap
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,20 +180,9 @@ def breaking(name: str | None) -> Iterator[None]:
     """Break a rule of the model as long as this lasts; None breaks none."""
     undo: list[Callable[[], None]] = []
     for place, key, value in find_rule(name).swaps if name else ():
-        undo.append(_swap(place, key, value))
+        undo.append(swap(place, key, value))
     try:
         yield
     finally:
         for restore in reversed(undo):
             restore()
-
-
-def _swap(place: Any, key: str, value: Any) -> Callable[[], None]:
-    """Replace an entry of a table or an attribute; return what puts it back."""
-    if isinstance(place, dict):
-        old = place[key]
-        place[key] = value
-        return lambda: place.__setitem__(key, old)
-    old = vars(place)[key]
-    setattr(place, key, value)
-    return lambda: setattr(place, key, old)

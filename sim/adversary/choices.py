@@ -208,6 +208,11 @@ def is_probe(world: World, choice: Choice) -> bool:
     return judge is not None and judge(world, choice)
 
 
+def is_hasty(world: World, choice: Choice) -> bool:
+    """Whether a move of a match could be made later."""
+    return world.block < _find_board(world, choice).position.deadline
+
+
 def _is_early(world: World, choice: Choice) -> bool:
     """Whether a timeout is one of a side whose clock runs."""
     return world.block <= _find_board(world, choice).position.deadline

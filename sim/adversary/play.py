@@ -1,5 +1,6 @@
 """Play: one game from where it stands to its end, by a temper that draws among what is legal."""
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from moot.sim.adversary.choices import (
     HOLD,
     UNTIL,
     can_hold,
+    is_hasty,
     is_probe,
     list_choices,
     make_call,
@@ -30,10 +32,12 @@ class Temper:
     Attributes:
         weights: by the name of a choice; those of a name share its weight.
         probing: how often it tries what a sound referee refuses.
+        dawdles: whether it moves in the last block of its clock, mostly.
     """
 
     weights: dict[str, float]
     probing: float
+    dawdles: bool
 
 
 KINDS = (
@@ -63,9 +67,11 @@ def draw_temper(random: Random) -> Temper:
     weights = {kind: 4.0 ** random.choice((-2, -1, 0, 0, 1, 1, 2)) for kind in KINDS}
     for kind, factor in _FACTORS.items():
         weights[kind] *= factor
-    return Temper(weights, random.choice((0.0, 0.0, 0.05, 0.3)))
+    return Temper(weights, random.choice((0.0, 0.0, 0.05, 0.3)), random.random() < _DAWDLING)
 
 
+_DAWDLING, _HURRY = 0.2, 0.02
+"""The share of adversaries that dawdle, and how often one of them moves at once all the same."""
 _PASSING = frozenset({END, UNTIL})
 """Choices by which blocks pass."""
 
@@ -83,11 +89,18 @@ def choose(choices: list[Choice], temper: Temper, random: Random, world: World) 
     kinds: dict[str, list[Choice]] = {}
     for choice in choices:
         kinds.setdefault(choice[0], []).append(choice)
-    names = [*kinds]
+    names, weights, total = [*kinds], [], 0.0
+    for name in names:
+        total += temper.weights[name]
+        weights.append(total)
     while True:
-        weights = [temper.weights[name] for name in names]
-        (name,) = random.choices(names, weights)
-        choice = random.choice(kinds[name])
+        drawn = kinds[names[bisect(weights, random.random() * total, 0, len(names) - 1)]]
+        choice = drawn[int(random.random() * len(drawn))]
+        if temper.dawdles and choice[0] == UNTIL:
+            choice = drawn[0]
+        is_hurried = temper.dawdles and choice[0] == "move" and is_hasty(world, choice)
+        if is_hurried and random.random() > _HURRY:
+            continue
         if not is_probe(world, choice) or random.random() < temper.probing:
             return choice
 
