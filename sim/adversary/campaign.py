@@ -5,6 +5,7 @@ that parts can be shared out among processes or machines, and a campaign goes on
 """
 
 import multiprocessing
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -144,35 +145,38 @@ def _read(path: Path, campaign: Campaign) -> dict[int, Part]:
         path.write_bytes(msgspec.json.encode(head) + b"\n")
         return {}
     written = path.read_bytes()
-    first, *lines = written[: written.rfind(b"\n") + 1].splitlines() or [b""]
+    whole = written[: written.rfind(b"\n") + 1]  # a line may be torn, if its writer was killed
+    first, *lines = whole.splitlines() or [b""]
     try:
         if msgspec.json.decode(first) != head:
             raise UsageError(f"{path} is of another search; give another file, or remove it")
-        return dict(msgspec.json.decode(line, type=tuple[int, Part]) for line in lines)
+        parts = dict(msgspec.json.decode(line, type=tuple[int, Part]) for line in lines)
     except msgspec.MsgspecError as error:
         raise UsageError(f"{path} is no file of a search: {error}") from error
+    if whole != written:
+        path.write_bytes(whole)
+    return parts
 
 
-def add_up(parts: Iterable[Part]) -> dict[str, Any]:
+def add_up(parts: Sequence[Part]) -> dict[str, Any]:
     """Return the sums of parts, and the greatest of what is not summed."""
-    parts = list(parts)
-    kinds = sorted({kind for part in parts for kind in part.tally.accepted | part.tally.refused})
-    endings = sorted({ending for part in parts for ending in part.matches})
+    summed = ("games", "paths", "cells", "calls", "made", "broken", "seconds")
     best = [part.best_wei for part in parts if part.best_wei is not None]
     return {
         "parts": len(parts),
-        "games": sum(part.games for part in parts),
-        "paths": sum(part.paths for part in parts),
-        "cells": sum(part.cells for part in parts),
-        "calls": sum(part.calls for part in parts),
-        "made": sum(part.made for part in parts),
-        "accepted": {kind: sum(part.tally.accepted[kind] for part in parts) for kind in kinds},
-        "refused": {kind: sum(part.tally.refused[kind] for part in parts) for kind in kinds},
-        "matches": {ending: sum(part.matches[ending] for part in parts) for ending in endings},
+        **{name: sum(getattr(part, name) for part in parts) for name in summed},
+        "accepted": _add(part.tally.accepted for part in parts),
+        "refused": _add(part.tally.refused for part in parts),
+        "matches": _add(part.matches for part in parts),
         "longest_calls": max(part.longest_calls for part in parts),
         "longest_blocks": max(part.longest_blocks for part in parts),
         "least_margin": min(part.least_margin for part in parts),
         "best_wei": max(best, default=None),
-        "broken": sum(part.broken for part in parts),
-        "seconds": sum(part.seconds for part in parts),
     }
+
+
+def _add(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total = Counter[str]()
+    for each in counts:
+        total.update(each)
+    return dict(sorted(total.items()))

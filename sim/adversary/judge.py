@@ -155,9 +155,10 @@ def bound_blocks(table: Table, claims: int) -> int:
     """Return the blocks that a job takes at most in which so many claims are shown.
 
     Each of log2 n rounds is a window and a match; a match has two clocks and an increment a move.
-    The honest provider needs a block to answer, and may leave the client some to begin and settle.
+    The honest provider needs a block to answer, and may leave others twice its patience to begin
+    matches and to settle.
     """
-    terms, patience = table.terms, 1 + (table.patience or 0)
+    terms, patience = table.terms, 1 + 2 * (table.patience or 0)
     match_blocks = 2 * terms.clock_blocks + terms.increment_blocks * table.most_moves + 2
     rounds = (claims - 1).bit_length() if claims > 1 else 0
     windows = terms.commit_blocks + terms.reveal_blocks + terms.window_blocks

@@ -1,7 +1,6 @@
 """Play: one game from where it stands to its end, by a temper that draws among what is legal."""
 
 from bisect import bisect
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -80,8 +79,13 @@ _PASSING = frozenset({END, UNTIL})
 class Tally:
     """Counts of what was tried: accepted and refused calls of the adversary, by their kind."""
 
-    accepted: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
+    accepted: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+
+
+def count(counts: dict[str, int], name: str) -> None:
+    """Count one more."""
+    counts[name] = counts.get(name, 0) + 1
 
 
 def choose(choices: list[Choice], temper: Temper, random: Random, world: World) -> Choice:
@@ -116,9 +120,9 @@ def apply(world: World, choice: Choice, tally: Tally) -> bool:
         return True
     call = make_call(world, choice)
     if call is None or not world.attempt(call):
-        tally.refused[name] += 1
+        count(tally.refused, name)
         return False
-    tally.accepted[name] += 1
+    count(tally.accepted, name)
     world.path = (world.path, choice)
     if name in {"commit", "join"}:
         said = list(world.said)

@@ -6,14 +6,13 @@ calls, too; they are not made again. A part's games depend on its seed and numbe
 """
 
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
 from moot.contracts.reasons import Ending
 from moot.sim.adversary.cells import Archive, Cell
 from moot.sim.adversary.judge import Verdict
-from moot.sim.adversary.play import Tally, draw_temper, play_out
+from moot.sim.adversary.play import Tally, count, draw_temper, play_out
 from moot.sim.adversary.tables import Table
 from moot.sim.adversary.world import Choice, World, begin, list_path
 
@@ -62,7 +61,7 @@ class Part:
     cells: int = 0
     calls: int = 0
     made: int = 0
-    matches: Counter[str] = field(default_factory=Counter)
+    matches: dict[str, int] = field(default_factory=dict)
     longest_calls: int = 0
     longest_blocks: int = 0
     least_margin: float = 1.0
@@ -118,7 +117,7 @@ def _play(
     part.best_wei = gain if part.best_wei is None else max(part.best_wei, gain)
     for event in world.log:
         if event.name == "MatchEnded" and isinstance(ending := event.args[4], Ending):
-            part.matches[ending.name.lower()] += 1
+            count(part.matches, ending.name.lower())
     is_sampled = game % SAMPLED == SAMPLED - 1
     if verdict.broken:
         part.broken += 1
