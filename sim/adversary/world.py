@@ -44,6 +44,8 @@ class World:
         margin: the least share of its clock that the honest provider had left when it moved.
         moves: how many calls were accepted.
         closed_block: in which the job was closed; 0 if it is open.
+        skips: whether blocks are passed over in which an arena waits, since there is nothing to do.
+        idle: how much of the log was known when the honest provider began to wait, and until when.
         held: for how many blocks the honest provider's calls were kept out.
         print: tells games with other calls, or calls in other blocks, apart.
     """
@@ -62,6 +64,8 @@ class World:
     closed_block: int = 0
     print: int = 0
     held: int = 0
+    skips: bool = False
+    idle: tuple[int, int] = (0, 0)
 
     @property
     def block(self) -> int:
@@ -90,6 +94,7 @@ class World:
         calls = None if self.calls is None else self.calls.copy()
         kept = (self.pending, self.said, self.path, calls, self.refused, self.margin, self.moves)
         twin = World(self.table, referee, view, copy(self.party), *kept)
+        twin.skips, twin.idle = self.skips, self.idle
         twin.closed_block, twin.print, twin.held = self.closed_block, self.print, self.held
         return twin
 
@@ -122,13 +127,23 @@ class World:
         """End the block, and begin the next one."""
         if self.pending:
             self.release()
+        if self._is_idle():
+            self.referee.mine(1)
+            return
         view = self.view.look()
         self.pending = tuple(self.party.act(view))
+        if self.skips and not self.pending and not self.is_closed:
+            self.idle = (len(self.log), view.block + view.count_idle_blocks())
         for call in self.pending:
             if call.name not in _ELSEWHERE and (match := self.tournament.boards.get(call.args[0])):
                 left = (match.position.deadline - view.block) / match.position.clock_blocks
                 self.margin = min(self.margin, max(left, 0.0))
         self.referee.mine(1)
+
+    def _is_idle(self) -> bool:
+        """Whether the honest provider would wait, as in an arena: nothing has happened or ended."""
+        known, until = self.idle
+        return len(self.log) == known and self.block + 1 < until
 
     def _note(self, call: Call) -> None:
         self.moves += 1
@@ -169,6 +184,7 @@ def begin(table: Table, *, remembers: bool = True, records: bool = False) -> Wor
     referee.make(opening)
     tournament = Tournament(0, table.terms, referee.arithmetic)
     world = World(table, referee, ChainView(referee, tournament), table.seat(remembers=remembers))
+    world.skips = remembers and table.patience is None
     world.said = ("",) * len(table.accounts)
     if records:
         world.calls = [(world.block, opening)]
