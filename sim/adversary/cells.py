@@ -24,7 +24,7 @@ _FEW = 4
 
 def find_cell(world: World) -> Cell:
     """Return the cell of a world at the beginning of a block."""
-    job, block = world.referee.job(0), world.block
+    job, block = world.job, world.block
     stages = (job.commit_deadline, job.reveal_deadline, job.window_end)
     accounts = tuple(
         (world.get_standing(account), _name_kind(said))

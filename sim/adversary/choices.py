@@ -7,10 +7,10 @@ played again elsewhere: on the contract, on another machine, or with a part of t
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 
-from moot.contracts.model.types import ZERO, Address, Pair
-from moot.contracts.reasons import Phase, Standing
+from moot.contracts.model.types import ZERO, Address, Job, Pair
+from moot.contracts.reasons import Phase, Standing, Status
+from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.play.players import Move
-from moot.offchain.disputes.play.tournament import order_pair
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.providers.testimony import Testimony
@@ -21,94 +21,120 @@ from moot.sim.adversary.world import Choice, World
 
 SALT = b"\xad" * 32
 GO, HOLD, END, UNTIL = "go", "hold", "end", "until"
+_MOST_ENDS = 6
 _DECISIVE = frozenset({Phase.LEAF, Phase.SINK})
 
 
-def list_choices(world: World) -> list[Choice]:
-    """Return what an adversary may try now, some of which the referee may refuse."""
-    choices: list[Choice] = [(GO,)] if world.pending else []
-    choices.append((END,))
-    if world.is_closed:
-        choices += [("collect", place) for place in range(len(_list_own(world)))]
-        choices += list(_list_moves(world))
+def list_choices(world: World, *, probes: bool) -> list[Choice]:
+    """Return what an adversary may try now.
+
+    Args:
+        world: the game as it stands.
+        probes: whether what a sound referee refuses, whatever else there is, is among it.
+    """
+    choices: list[Choice] = [(GO,), (END,)] if world.pending else [(END,)]
+    block, job = world.block, world.job
+    if job.status is not Status.OPEN:
+        if probes:
+            choices += [("collect", place) for place in range(len(_list_own(world)))]
+        choices += _list_moves(world, block, probes=probes)
         return choices
     if can_hold(world):
         choices.append((HOLD,))
-    choices += [(UNTIL, block - world.opened_block) for block in _list_ends(world)]
-    choices += _list_joining(world)
-    choices += _list_matches(world)
-    choices += _list_moves(world)
+    choices += [(UNTIL, end - world.opened_block) for end in _list_ends(world, job, block)]
+    choices += _list_joining(world, job, block, probes=probes)
+    if block > job.reveal_deadline:
+        choices += _list_matches(world, job, block, probes=probes)
+        choices += _list_moves(world, block, probes=probes)
     return choices
 
 
 def can_hold(world: World) -> bool:
     """Whether the adversary can keep calls out of this block, once claims are shown."""
-    is_shown = world.block > world.referee.job(0).reveal_deadline
-    return bool(world.pending) and is_shown and world.held < world.table.held
+    has_room = bool(world.pending) and world.held < world.table.held
+    return has_room and world.block > world.job.reveal_deadline
 
 
-def _list_ends(world: World) -> list[int]:
+def _list_ends(world: World, job: Job, block: int) -> list[int]:
     """Return blocks in which something ends, and those after them."""
-    job, tournament = world.referee.job(0), world.tournament
-    ends = [board.position.deadline for board in tournament.boards.values()]
-    ends += [*tournament.list_windows(), job.commit_deadline, job.reveal_deadline, job.window_end]
-    wanted = {block for end in ends for block in (end, end + 1) if block > world.block + 1}
-    return sorted(wanted)[:6]
+    tournament = world.tournament
+    ends = {board.position.deadline for board in tournament.boards.values()}
+    ends |= {job.commit_deadline, job.reveal_deadline, job.window_end}
+    if tournament.meetings:
+        ends.update(tournament.list_windows())
+    wanted = {at for end in ends if end > block for at in (end, end + 1) if at > block + 1}
+    return sorted(wanted)[:_MOST_ENDS]
 
 
-def _list_joining(world: World) -> Iterator[Choice]:
+def _list_joining(world: World, job: Job, block: int, *, probes: bool) -> Iterator[Choice]:
     """Yield how accounts may join, show what they have claimed, and be paid."""
-    job, claims = world.referee.job(0), world.table.claims
+    members, claims = world.referee.store.members, world.table.claims
+    can_commit, is_shown = block <= job.commit_deadline, block > job.reveal_deadline
+    can_join = is_shown and (probes or block <= job.window_end)
     for place, account in enumerate(world.table.accounts):
-        standing = world.get_standing(account)
-        if standing is Standing.NONE:
-            name = "commit" if world.block <= job.commit_deadline else "join"
-            if name == "commit" or world.block > job.reveal_deadline:
+        member = members.get((0, account))
+        if member is None:
+            if can_commit or can_join:
+                name = "commit" if can_commit else "join"
                 yield from ((name, place, claim.name) for claim in claims)
-        elif standing is Standing.COMMITTED:
-            yield ("reveal", place)
-        else:
+        elif member.standing is Standing.COMMITTED:
+            if probes or not (can_commit or is_shown):
+                yield ("reveal", place)
+        elif probes:
             yield ("collect", place)
 
 
-def _list_matches(world: World) -> Iterator[Choice]:
+def _list_matches(world: World, job: Job, block: int, *, probes: bool) -> Iterator[Choice]:
     """Yield the matches that may begin, and the ends of the job."""
-    job, tournament = world.referee.job(0), world.tournament
-    if world.block <= job.reveal_deadline:
-        return
-    for (one, top), (other, opposed) in combinations(tournament.contenders.items(), 2):
-        if top != opposed:
-            pair = order_pair(0, one, other)
-            if pair not in tournament.boards:
-                yield ("start", *_rank(world, pair))
-    yield from (("settle", place) for place in range(len(tournament.get_claims()) or 1))
-    yield ("annul", 0)
+    tournament, table = world.tournament, world.table
+    places = [(table.places[it], it, top) for it, top in tournament.contenders.items()]
+    for (one, first, top), (other, second, opposed) in combinations(places, 2):
+        if top != opposed and (probes or _may_meet(world, top, opposed, block)):
+            names = (one, other) if table.ranks[first] < table.ranks[second] else (other, one)
+            if _find_pair(world, *names) not in tournament.boards:
+                yield ("start", *names)
+    if probes or (job.claims <= 1 and block > job.window_end):
+        yield from (("settle", place) for place in range(len(tournament.get_claims()) or 1))
+    if probes:
+        yield ("annul", 0)
 
 
-def _list_moves(world: World) -> Iterator[Choice]:
+def _may_meet(world: World, top: Digest, other: Digest, block: int) -> bool:
+    """Whether members of two claims may begin a match: they meet, or both are free to."""
+    tournament = world.tournament
+    meeting = tournament.meetings.get(top)
+    if meeting is not None and meeting.rival == other:
+        return True
+    return tournament.is_free(top, block) and tournament.is_free(other, block)
+
+
+def _list_moves(world: World, block: int, *, probes: bool) -> Iterator[Choice]:
     """Yield what may be done in each match."""
+    places = world.table.places
     for pair, board in world.tournament.boards.items():
-        names = _rank(world, pair)
-        yield ("timeout", *names)
-        for kind, side in _list_kinds(world, board):
-            options = _get_options(world, board, kind, side)
-            yield from ((kind, *names, side, place) for place in range(len(options)))
-
-
-def _list_kinds(world: World, board: Board) -> Iterator[tuple[str, int]]:
-    """Yield the kinds of moves that are to be tried in a match, each with its side."""
-    mover = board.position.mover
-    if board.position.phase in _DECISIVE:
-        yield ("decide", mover)
-        return
-    yield ("move" if _find_own(world, board, mover) >= 0 else "push", mover)
-    yield ("forge", mover)
+        position = board.position
+        names, mover = (places[pair.first], places[pair.second]), position.mover
+        if probes or block > position.deadline:
+            yield ("timeout", *names)
+        if block > position.deadline and not probes:
+            continue
+        if position.phase in _DECISIVE:
+            count = len(_get_options(world, board, "decide", mover))
+            yield from (("decide", *names, mover, place) for place in range(count))
+            continue
+        kind = "move" if names[mover] >= 0 else "push"
+        options = _get_options(world, board, kind, mover)
+        for place, move in enumerate(options):
+            if kind == "move" or probes or move.call in FORCED:
+                yield (kind, *names, mover, place)
+        if probes:
+            forged = len(_get_options(world, board, "forge", mover))
+            yield from (("forge", *names, mover, place) for place in range(forged))
 
 
 def _find_own(world: World, board: Board, side: int) -> int:
     """Return the place among the adversary's accounts of a side of a match; -1 for the honest."""
-    account = (board.pair.first, board.pair.second)[side]
-    return -1 if account == world.table.honest else world.table.accounts.index(account)
+    return world.table.places[(board.pair.first, board.pair.second)[side]]
 
 
 def _get_options(world: World, board: Board, kind: str, side: int) -> tuple[Move, ...]:
@@ -202,55 +228,13 @@ _CALLS: Mapping[str, Callable[[World, Choice], Call | None]] = {
 """What makes the call of a choice of each kind that is none of a match."""
 
 
-def is_probe(world: World, choice: Choice) -> bool:
-    """Whether a sound referee refuses a choice, whatever else there is."""
-    judge = _PROBES.get(choice[0])
-    return judge is not None and judge(world, choice)
-
-
 def is_hasty(world: World, choice: Choice) -> bool:
     """Whether a move of a match could be made later."""
     return world.block < _find_board(world, choice).position.deadline
 
 
-def _is_early(world: World, choice: Choice) -> bool:
-    """Whether a timeout is one of a side whose clock runs."""
-    return world.block <= _find_board(world, choice).position.deadline
-
-
-def _is_foreign(world: World, choice: Choice) -> bool:
-    """Whether a move for the honest side commits it to something."""
-    _, _, _, side, number = choice
-    options = _get_options(world, _find_board(world, choice), "push", side)
-    return options[number].call not in FORCED
-
-
-def _is_hidden(world: World, _: Choice) -> bool:
-    """Whether claims are not shown now."""
-    job = world.referee.job(0)
-    return not job.commit_deadline < world.block <= job.reveal_deadline
-
-
-def _is_disputed(world: World, _: Choice) -> bool:
-    """Whether the job can't be closed yet."""
-    job = world.referee.job(0)
-    return world.block <= job.window_end or job.claims > 1
-
-
 def _find_board(world: World, choice: Choice) -> Board:
     return world.tournament.boards[_find_pair(world, choice[1], choice[2])]
-
-
-_PROBES: Mapping[str, Callable[[World, Choice], bool]] = {
-    "forge": lambda *_: True,
-    "annul": lambda *_: True,
-    "timeout": _is_early,
-    "push": _is_foreign,
-    "collect": lambda world, _: not world.is_closed,
-    "reveal": _is_hidden,
-    "settle": _is_disputed,
-}
-"""What says of a choice of each kind whether it is refused by a sound referee."""
 
 
 def _list_own(world: World) -> tuple[Address, ...]:
@@ -259,17 +243,6 @@ def _list_own(world: World) -> tuple[Address, ...]:
     return (*table.accounts, table.client) if table.is_shill else table.accounts
 
 
-def _rank(world: World, pair: Pair) -> tuple[int, int]:
-    """Return the places of a match's members: the adversary's accounts, and -1 for the honest."""
-    table = world.table
-    first, second = (
-        -1 if account == table.honest else table.accounts.index(account)
-        for account in (pair.first, pair.second)
-    )
-    return first, second
-
-
 def _find_pair(world: World, one: int, other: int) -> Pair:
     table = world.table
-    accounts = [table.honest if place < 0 else table.accounts[place] for place in (one, other)]
-    return Pair(0, *accounts)
+    return Pair(0, table.names[one], table.names[other])

@@ -107,7 +107,7 @@ def judge(world: World, last_block: int) -> Verdict:
     due = books.prizes[table.honest] * _get_prize(terms) + share
     gained = _sum_adversary(table, books)
     allowed = _bound_adversary(table, books, sharers, share)
-    blocks = last_block - world.referee.job(0).opened_block
+    blocks = last_block - world.opened_block
     bound = bound_blocks(table, len(set(books.tops.values())))
     broken = [
         rule

@@ -13,7 +13,6 @@ from moot.sim.adversary.choices import (
     UNTIL,
     can_hold,
     is_hasty,
-    is_probe,
     list_choices,
     make_call,
 )
@@ -100,12 +99,11 @@ def choose(choices: list[Choice], temper: Temper, random: Random, world: World) 
     while True:
         drawn = kinds[names[bisect(weights, random.random() * total, 0, len(names) - 1)]]
         choice = drawn[int(random.random() * len(drawn))]
-        if temper.dawdles and choice[0] == UNTIL:
-            choice = drawn[0]
-        is_hurried = temper.dawdles and choice[0] == "move" and is_hasty(world, choice)
-        if is_hurried and random.random() > _HURRY:
-            continue
-        if not is_probe(world, choice) or random.random() < temper.probing:
+        if not temper.dawdles:
+            return choice
+        if choice[0] == UNTIL:
+            return drawn[0]
+        if choice[0] != "move" or not is_hasty(world, choice) or random.random() < _HURRY:
             return choice
 
 
@@ -164,7 +162,8 @@ def play_out(
     """
     bound = world.opened_block + bound_blocks(world.table, MOST_CLAIMS)
     while world.block <= bound:
-        block, choices = world.block, list_choices(world)
+        block, probes = world.block, random.random() < temper.probing
+        choices = list_choices(world, probes=probes)
         while not apply(world, choice := choose(choices, temper, random, world), tally):
             choices.remove(choice)
         if choice[0] in _PASSING and world.block != block:

@@ -150,6 +150,21 @@ class Table:
         return StandIn([member], [deputy], patience_blocks=self.patience)
 
     @cached_property
+    def names(self) -> dict[int, Address]:
+        """The accounts by their places: -1 is the honest provider's."""
+        return dict(enumerate((self.honest, *self.accounts), -1))
+
+    @cached_property
+    def places(self) -> dict[Address, int]:
+        """The places of accounts."""
+        return {account: place for place, account in self.names.items()}
+
+    @cached_property
+    def ranks(self) -> dict[Address, int]:
+        """The numbers of accounts, by which sides of a match are ordered."""
+        return {account: int(account, 16) for account in self.places}
+
+    @cached_property
     def testimony(self) -> Script:
         """The honest run, with its history at hand."""
         return Script(self.run, "the truth", self.run.history)

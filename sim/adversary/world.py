@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-from moot.contracts.model.types import Address, Event, Pair
+from moot.contracts.model.types import Address, Event, Job, Pair
 from moot.contracts.reasons import Revert, Standing, Status
 from moot.offchain.disputes.play.arena import ChainView
 from moot.offchain.disputes.play.game import is_overtaken
@@ -73,6 +73,11 @@ class World:
         return self.referee.block_number()
 
     @property
+    def job(self) -> Job:
+        """The job."""
+        return self.referee.store.jobs[0]
+
+    @property
     def tournament(self) -> Tournament:
         """The job's claims and matches."""
         return self.view.tournament
@@ -85,7 +90,7 @@ class World:
     @property
     def is_closed(self) -> bool:
         """Whether the job is."""
-        return self.referee.job(0).status is not Status.OPEN
+        return self.job.status is not Status.OPEN
 
     def fork(self) -> "World":
         """Return a world that goes its own way."""
