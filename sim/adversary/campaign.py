@@ -18,7 +18,7 @@ import msgspec
 from moot.offchain.errors import UsageError
 from moot.sim.adversary.broken import breaking, find_rule
 from moot.sim.adversary.search import Part, search
-from moot.sim.adversary.swaps import remembering
+from moot.sim.adversary.swaps import remembering, seldom_collecting
 from moot.sim.adversary.tables import Shop, draw_table
 
 PART_GAMES = 5_000
@@ -124,7 +124,7 @@ def _play(
 def play_part(campaign: Campaign, number: int, games: int, *, stops: bool = False) -> Part:
     """Play a part; `stops` ends it with the first game that breaks a promise."""
     table = draw_table(open_shop(campaign.program, campaign.size), campaign.find_table(number))
-    with remembering(), breaking(campaign.rule):
+    with seldom_collecting(), remembering(), breaking(campaign.rule):
         return search(table, campaign.seed, games, stops=stops)
 
 

@@ -1,5 +1,6 @@
 """Swaps: what stands for something else in this process, for a while."""
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -12,6 +13,8 @@ Swap = tuple[Any, str, Any]
 
 _REMEMBERED = 1 << 16
 """Hashes that are remembered: positions, tops and nodes come again in game after game."""
+
+_COLLECTED_OBJECTS = 100_000
 
 
 def swap(place: Any, key: str, value: Any) -> Callable[[], None]:
@@ -33,3 +36,14 @@ def remembering() -> Iterator[None]:
         yield
     finally:
         restore()
+
+
+@contextmanager
+def seldom_collecting() -> Iterator[None]:
+    """Look for cycles of objects seldom, as long as this lasts: kept worlds have none."""
+    threshold = gc.get_threshold()
+    gc.set_threshold(_COLLECTED_OBJECTS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*threshold)
