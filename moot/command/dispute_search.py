@@ -23,7 +23,7 @@ _ETHER = 10**18
     type=click.IntRange(1, 10**9),
     default=5_000,
     show_default=True,
-    help="How many are played, about 500 in a second of a core.",
+    help="How many are played, some hundreds in a second of a core.",
 )
 @options.seed
 @click.option("--program", default="mlp", show_default=True, help=options.PROGRAM_HELP)
@@ -122,7 +122,7 @@ def _show(found: "Search") -> None:
     for heading in ("", "taken", "refused"):
         table.add_column(heading, justify="right" if heading else "left")
     for kind, count in sums["accepted"].items():
-        table.add_row(kind, f"{count:,}", f"{sums['refused'][kind]:,}")
+        table.add_row(kind, f"{count:,}", f"{sums['refused'].get(kind, 0):,}")
     console.print(table)
     games, matches = sums["games"], sum(sums["matches"].values())
     console.print(

@@ -20,8 +20,8 @@ _DRAWN = 0.35
 """The share of games that begin at the job's opening; the others go on from a kept world."""
 _MOST_FOUND = 5
 """Games that are kept of those that break a promise."""
-SAMPLED = 5_000
-"""One game in so many is told by its choices, to be judged again on the contract."""
+_SAMPLED = 500
+"""One game in so many, and a part's last, are told by their choices, to be judged again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,14 @@ def search(table: Table, seed: int, games: int, *, stops: bool = False) -> Part:
     part, archive, prints = Part(table.number), Archive(), set[int]()
     root = begin(table)
     for game in range(games):
-        world = None if random.random() < _DRAWN else archive.choose(random)
-        verdict = _play(world or root.fork(), archive, random, part, prints, game)
+        kept = None if random.random() < _DRAWN else archive.choose(random)
+        world = kept or root.fork()
+        verdict = _play(world, archive, random, part)
+        prints.add(world.print)
+        is_sampled = game % _SAMPLED == _SAMPLED - 1 or game == games - 1
+        if (verdict.broken and len(part.found) < _MOST_FOUND) or is_sampled:
+            found = Found(game, tuple(list_path(world)), verdict)
+            (part.found if verdict.broken else part.sampled).append(found)
         if verdict.broken and stops:
             break
     part.paths, part.cells = len(prints), len(archive.seen)
@@ -96,9 +102,7 @@ def search(table: Table, seed: int, games: int, *, stops: bool = False) -> Part:
     return part
 
 
-def _play(
-    world: World, archive: Archive, random: Random, part: Part, prints: set[int], game: int
-) -> Verdict:
+def _play(world: World, archive: Archive, random: Random, part: Part) -> Verdict:
     """Play one game, count it, and tell the archive."""
     cells: list[Cell] = []
     before = world.moves
@@ -106,8 +110,8 @@ def _play(
         world, draw_temper(random), random, part.tally, lambda it: cells.append(archive.note(it))
     )
     archive.reward(cells, rate(verdict, world))
-    prints.add(world.print)
     part.games += 1
+    part.broken += bool(verdict.broken)
     part.calls += world.moves
     part.made += world.moves - before
     part.longest_calls = max(part.longest_calls, world.moves)
@@ -118,12 +122,6 @@ def _play(
     for event in world.log:
         if event.name == "MatchEnded" and isinstance(ending := event.args[4], Ending):
             count(part.matches, ending.name.lower())
-    is_sampled = game % SAMPLED == SAMPLED - 1
-    if verdict.broken:
-        part.broken += 1
-    if (verdict.broken and len(part.found) < _MOST_FOUND) or is_sampled:
-        found = Found(game, tuple(list_path(world)), verdict)
-        (part.found if verdict.broken else part.sampled).append(found)
     return verdict
 
 
