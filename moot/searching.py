@@ -117,12 +117,6 @@ def search_dispute(
 
     Raises:
         UsageError: the file is of another search, or there is no such rule.
-
-    Example:
-        >>> import moot
-        >>> found = moot.search_dispute(games=200, rule="early-timeout").finds[0]
-        >>> len(found.choices) < 12
-        True
     """
     campaign = Campaign(seed, program, size, rule)
     path = Path(output) if output is not None else None
@@ -149,8 +143,10 @@ def _list_finds(campaign: Campaign, parts: Sequence[Part], court: Court | None) 
     for part in parts:
         for found in part.found:
             if found.verdict.broken not in seen and len(seen) < _MOST_FINDS:
-                seen.add(found.verdict.broken)
-                yield _shorten(campaign, part, found, court)
+                find = _shorten(campaign, part, found, court)
+                if find.verdict.broken not in seen:
+                    yield find
+                seen |= {found.verdict.broken, find.verdict.broken}
 
 
 def _shorten(campaign: Campaign, part: Part, found: Found, court: Court | None) -> Find:

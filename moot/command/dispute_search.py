@@ -126,8 +126,8 @@ def _show(found: "Search") -> None:
     console.print(table)
     games, matches = sums["games"], sum(sums["matches"].values())
     console.print(
-        f"{games:,} games at {sums['parts']} tables, {sums['paths']:,} of them unlike; "
-        f"{sums['cells']:,} states of a job; {matches:,} matches, {sums['calls']:,} calls; "
+        f"games: {games:,}, of which {sums['paths']:,} unlike; tables: {sums['parts']}; "
+        f"states of a job: {sums['cells']:,}; matches: {matches:,}; calls: {sums['calls']:,}; "
         f"{1_000 * sums['seconds'] / games:.2f} ms a game"
     )
     if found.contested:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from moot.contracts.model import descent, legality, tournament, verdicts
 from moot.contracts.model.checks import NEW, require
-from moot.contracts.model.leaf import Context
+from moot.contracts.model.leaf import Context, compute_leaf
 from moot.contracts.model.referee import CALLS
 from moot.contracts.model.turns import Turn, load
 from moot.contracts.model.types import (
@@ -49,7 +49,7 @@ def _time_out_the_other(store: Store, message: Message, pair: Pair, position: Po
     turn.end(Ending.CLOCK, Outcome(turn.mover))
 
 
-_pass_on, _compute = Turn.pass_on, verdicts.compute_leaf
+_pass_on = Turn.pass_on
 _join, _collect = tournament.on_join, tournament.on_collect
 
 
@@ -68,7 +68,7 @@ def _pass_on_ones_own(turn: Turn, nodes: tuple[Digest, ...] = (), data: bytes = 
 def _compute_largest_wrongly(
     arithmetic: Arithmetic, context: Context, node: Node, data: bytes
 ) -> int:
-    computed = _compute(arithmetic, context, node, data)
+    computed = compute_leaf(arithmetic, context, node, data)
     return computed ^ (node.function in {Function.MAX, Function.ARGMAX})
 
 

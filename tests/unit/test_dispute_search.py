@@ -1,14 +1,19 @@
 """The search within a dispute: games are real, judged by the log, and find what is broken."""
 
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
 
 import pytest
+from click.testing import CliRunner
 
+from moot.command.dispute_search import dispute_search
 from moot.contracts.model.types import Event
+from moot.contracts.reasons import Reason
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.disputes.play import game
 from moot.offchain.errors import UsageError
 from moot.offchain.providers.task import Task
 from moot.sim.adversary import campaign as campaigns
@@ -16,7 +21,7 @@ from moot.sim.adversary.broken import RULES, breaking
 from moot.sim.adversary.campaign import Campaign, add_up, list_parts, run_campaign
 from moot.sim.adversary.contest import Court, replay, shrink
 from moot.sim.adversary.judge import Rule, judge
-from moot.sim.adversary.play import Tally, draw_temper, play_out
+from moot.sim.adversary.play import Tally, apply, draw_temper, play_out
 from moot.sim.adversary.search import Part, search
 from moot.sim.adversary.tables import Shop, Table, draw_table
 from moot.sim.adversary.world import World, begin, list_path
@@ -27,7 +32,7 @@ TABLES = 40
 """Tables that are tried, one after the other, until a broken rule is found."""
 GAMES = 250
 """Games of each."""
-QUICK = {"early-timeout", "foreign-commitment"}
+QUICK = {"early-timeout", "unseen-joiner"}
 
 
 class _TinyShop(Shop):
@@ -108,6 +113,34 @@ def test_no_game_beats_the_honest_provider() -> None:
     assert {"clock", "scalar"} <= sums["matches"].keys()
     assert sums["paths"] > sums["games"] // 2
     assert sums["made"] < sums["calls"]
+
+
+def overtake() -> World:
+    """Return a game in which a claim meets another before it meets the honest provider's."""
+    numbers = (number for number in range(50) if len(draw_table(open_shop(), number).accounts) > 1)
+    world, tally = begin(draw_table(open_shop(), next(numbers))), Tally()
+    while world.block <= world.job.reveal_deadline:
+        world.advance()
+    for place, claim in enumerate(("wrong-1", "wrong-2")):
+        assert apply(world, ("join", place, claim), tally)
+    while not any(call.name == "start_match" for call in world.pending):
+        world.advance()
+    names = [place for place in world.table.names if place >= 0][:2]
+    names.sort(key=lambda place: world.table.ranks[world.table.names[place]])
+    assert apply(world, ("start", *names), tally)
+    world.release()
+    return world
+
+
+def test_overtaken_start_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who lets a claim meet another first takes nothing from who would have met it.
+
+    The honest provider's call is refused then, because that claim has met another since.
+    """
+    assert not overtake().refused
+    reasons = game.OVERTAKEN - {Reason.NO_SUCH_CLAIM}
+    monkeypatch.setattr(game, "OVERTAKEN", reasons)
+    assert overtake().refused == f"start_match: {Reason.NO_SUCH_CLAIM}"
 
 
 @pytest.mark.parametrize("rule", only(QUICK, RULES))
@@ -194,6 +227,17 @@ def test_no_games_are_no_search() -> None:
 
 
 @pytest.mark.slow
+def test_parts_do_not_depend_on_processes() -> None:
+    """Parts of the example are the same in two processes as in this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(campaigns, "PART_GAMES", 15)
+        parts = [run_campaign(Campaign(), 30, processes=count) for count in (1, 2)]
+    assert [replace(it, seconds=0) for it in parts[0]] == [
+        replace(it, seconds=0) for it in parts[1]
+    ]
+
+
+@pytest.mark.slow
 def test_contract_agrees() -> None:
     """Drawn games end on the contract as on the model, call by call."""
     court = Court(ORDERED)
@@ -215,3 +259,31 @@ def test_contract_refuses_what_a_broken_model_takes(rule: str, shop: Shop) -> No
     with breaking(rule):
         found = Court(ORDERED).contest(shop, part.number, part.found[0].choices)
     assert "refused" in found.refused
+
+
+def test_options_are_refused_in_a_line() -> None:
+    """A rule that is none is a usage error; the list of rules needs no search."""
+    listed = CliRunner().invoke(dispute_search, ["--break", "list"])
+    assert set(RULES) == {line.split()[0] for line in listed.output.splitlines()}
+    refused = CliRunner().invoke(dispute_search, ["--break", "nothing"])
+    assert isinstance(refused.exception, UsageError)
+
+
+@pytest.mark.slow
+def test_command_tells_what_it_found() -> None:
+    """The sound model ends with 0; a broken one with 1, the calls, and the contract's refusal."""
+    arguments = ["--games", "40", "-j", "1", "--json"]
+    sound = CliRunner().invoke(
+        dispute_search, [*arguments, "--contract", "1"], standalone_mode=False
+    )
+    told = json.loads(sound.output)
+    assert sound.return_value == 0
+    assert told["games"] == 40
+    assert told["contract"] == {"games": 1, "otherwise": []}
+    broken = CliRunner().invoke(
+        dispute_search, [*arguments, "--break", "early-timeout"], standalone_mode=False
+    )
+    assert broken.return_value == 1
+    find = json.loads(broken.output)["finds"][0]
+    assert "timeout" in {name for _, _, name in find["calls"]}
+    assert "clock still running" in find["contract"]
