@@ -87,7 +87,7 @@ def run_campaign(
         UsageError: the file is of another campaign, or the program is none.
     """
     wanted = list_parts(games)
-    done = _read(path, campaign) if path else {}
+    done = read_parts(path, campaign) if path else {}
     done = {number: done[number] for number, size in wanted if _is_of(done.get(number), size)}
     missing = [part for part in wanted if part[0] not in done]
     played = sum(part.games for part in done.values())
@@ -134,8 +134,8 @@ def open_shop(program: str, size: str) -> Shop:
     return Shop(program, size)
 
 
-def _read(path: Path, campaign: Campaign) -> dict[int, Part]:
-    """Return the parts in a file, which is begun if there is none.
+def read_parts(path: Path, campaign: Campaign) -> dict[int, Part]:
+    """Return the parts in a campaign's file by their numbers; it is begun if there is none.
 
     Raises:
         UsageError: it is another campaign's, or none.
