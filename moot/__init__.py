@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from moot.pricing import Price, Quote, price
     from moot.results import Gas, Ledger, Located, Move, Operator, Scalar, Verdict
     from moot.running import Run, run
+    from moot.searching import Search, search_dispute
     from moot.sim.economy.conformance import Finding
     from moot.sim.economy.mechanisms.base import Mechanism
     from moot.sim.economy.strategies.base import Strategy
@@ -71,6 +72,7 @@ _PLACES = {
     "Results": "moot.markets",
     "Run": "moot.running",
     "Scalar": "moot.results",
+    "Search": "moot.searching",
     "Sensitivity": "moot.answered",
     "Strategy": "moot.sim.economy.strategies.base",
     "Task": "moot.tasks",
@@ -90,6 +92,7 @@ _PLACES = {
     "from_trainer": "moot.offchain.frontend.interop",
     "price": "moot.pricing",
     "run": "moot.running",
+    "search_dispute": "moot.searching",
     "sensitivity": "moot.answering",
     "simulate": "moot.markets",
     "sweep": "moot.markets",
@@ -123,6 +126,7 @@ __all__ = [
     "Results",
     "Run",
     "Scalar",
+    "Search",
     "Sensitivity",
     "Strategy",
     "Task",
@@ -142,6 +146,7 @@ __all__ = [
     "from_trainer",
     "price",
     "run",
+    "search_dispute",
     "sensitivity",
     "simulate",
     "sweep",

@@ -12,6 +12,7 @@ import click
 from rich.table import Table
 
 from moot.command import designing, options
+from moot.command.dispute_search import dispute_search
 from moot.command.groups import Group
 from moot.command.over_time import make_time_table
 from moot.command.sweep import choose_engine, sweeping
@@ -78,7 +79,7 @@ def answers() -> None:
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
 
 
-for _command in (designing.measures, designing.sensitivity, designing.design):
+for _command in (designing.measures, designing.sensitivity, designing.design, dispute_search):
     answers.add_command(_command)
 
 

@@ -75,6 +75,7 @@ LAYERS = (
     "moot.markets",
     "moot.answered",
     "moot.answering",
+    "moot.searching",
     "moot.conformance",
     "moot.known_memory",
     "moot.session",

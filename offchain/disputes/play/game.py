@@ -37,6 +37,7 @@ OVERTAKEN = frozenset(
         Reason.CLOCK_EXPIRED,
         Reason.CLOSED,
         Reason.MATCH_EXISTS,
+        Reason.NO_SUCH_CLAIM,
         Reason.NOT_CONTENDER,
         Reason.NOTHING_OWED,
         Reason.STALE,

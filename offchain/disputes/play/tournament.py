@@ -89,6 +89,12 @@ class Tournament:
             raise
         self._seen = list(log)
 
+    def fork(self) -> "Tournament":
+        """Return one that knows the same, and reads on by itself."""
+        known = (self.contenders.copy(), self.meetings.copy(), self.boards.copy())
+        rest = (self.ended.copy(), self._seen.copy())
+        return Tournament(self.job_id, self.terms, self.arithmetic, *known, *rest)
+
     def _clear(self) -> None:
         for known in (self.contenders, self.meetings, self.boards, self.ended, self._seen):
             known.clear()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from moot.contracts.model.checks import find_claim, get_job, get_member
+from moot.contracts.model.invariants import copy_store
 from moot.contracts.model.ledger import calculate_debt
 from moot.contracts.model.referee import call
 from moot.contracts.model.types import (
@@ -146,10 +147,18 @@ class ModelReferee:
         """The arithmetic whose scalar operations the model computes, as given."""
         return self.store.arithmetic
 
+    def fork(self) -> "ModelReferee":
+        """Return a referee that remembers the same, and goes its own way."""
+        twin = ModelReferee(self._balances, self.chain_id, self.arithmetic)
+        twin.store, twin._block = copy_store(self.store), self._block
+        for job_id, log in self._logs.items():
+            twin._logs[job_id] = log.copy()
+        return twin
+
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call in a block of its own."""
         self._block += 1
-        return self._make(Call(name, sender, args, value_wei))
+        return self.make(Call(name, sender, args, value_wei))
 
     def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
         """Make calls in one block."""
@@ -157,12 +166,13 @@ class ModelReferee:
         answers: list[Answer] = []
         for made in calls:
             try:
-                answers.append(self._make(made))
+                answers.append(self.make(made))
             except RefereeError as refusal:
                 answers.append(refusal)
         return answers
 
-    def _make(self, made: Call) -> Outcome:
+    def make(self, made: Call) -> Outcome:
+        """Make a call in the latest block, as one of several."""
         sender, value_wei = made.sender, made.value_wei
         if self._balances.get(sender, 0) < value_wei:
             raise MootError(f"{sender} cannot pay {value_wei} wei")
