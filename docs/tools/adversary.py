@@ -39,16 +39,14 @@ from docs.tools.laboratory import WIDTH, open_laboratory
 MARKETS: Mapping[str, Mapping[str, float]] = {
     "no-stake-floor": {},
     "no-stake-floor, mended": {"bond.least_eth": 0.5, "clients.gain_share": 0.1},
-    "weak-audit": {},
-    "baseline": {},
 }
 """The markets that are searched: a preset, and what differs in it."""
 
 WHOLE = "no-stake-floor"
 """The market in which every cheat and trick is tried; in others it is `lazy` alone."""
 
-JOBS, REPS, JUDGED = 2_000, 8, 400
-"""Jobs of each market, repetitions of the comparison, and jobs whose disputes are played."""
+JOBS, REPS, REPS_OF_WHOLE, JUDGED = 2_000, 24, 8, 400
+"""Jobs of each market, repetitions of comparisons, and jobs whose disputes are played."""
 
 CHOSEN = ("lazy", *AGENTS)
 """The strategies that are tried everywhere."""
@@ -96,7 +94,8 @@ def find(laboratory: Laboratory, name: str) -> Found:
     training.go_on(search, state, laboratory, lambda _: None)
     tried = [it for it in list_built_in(RATES) if name == WHOLE or it.strategy in CHOSEN]
     newcomers = [search.name(state.weights), *tried]
-    standings = compare(laboratory, config, newcomers, search.count, REPS)
+    reps = REPS_OF_WHOLE if name == WHOLE else REPS
+    standings = compare(laboratory, config, newcomers, search.count, reps)
     return Found(search, state, standings, judge(find_market(search, state), ignore, JUDGED))
 
 
@@ -119,7 +118,8 @@ def tabulate_search() -> Iterator[Table]:
     with open_laboratory() as laboratory:
         found = {name: find(laboratory, name) for name in MARKETS}
     columns = ("policy", "best of ours", "its gain", "policy less best", "clients lose, ETH")
-    title = f"Gain beyond honesty, mETH a job; {JOBS:,} jobs, {REPS} runs"
+    runs = f"{REPS} runs, {REPS_OF_WHOLE} of {WHOLE}"
+    title = f"Gain beyond honesty, mETH a job; {JOBS:,} jobs, {runs}"
     table = make_table(title, "search", "market", *columns, "disputes played, all as modelled")
     for name, it in found.items():
         table.add_row(
@@ -132,11 +132,27 @@ def tabulate_search() -> Iterator[Table]:
             f"{it.judgement.played} of {it.judgement.disputes}",
         )
     yield table
+    yield tabulate_standings(found)
     curve = make_table("The policy so far, round by round, mETH a job", "search", "round", *found)
     for number, rounds in enumerate(zip(*(it.state.rounds for it in found.values()), strict=True)):
         curve.add_row(f"{number + 1}", *(f"{it.policy.value * 1000:+.2f}" for it in rounds))
     yield curve
     yield tabulate_lies(found)
+
+
+def tabulate_standings(found: Mapping[str, Found]) -> Table:
+    """Return the policy beside the strategies that are tried everywhere."""
+    title = "Gain beyond honesty, mETH a job"
+    table = make_table(title, "search", "strategy", *found)
+    gains = {
+        name: {it.name: show(it.gain) for it in each.standings} for name, each in found.items()
+    }
+    shared = min(gains.values(), key=len)
+    for name in (it for it in shared if it != "learned"):
+        table.add_row(name, *(each[name] for each in gains.values()))
+    table.add_section()
+    table.add_row("learned", *(each["learned"] for each in gains.values()))
+    return table
 
 
 def tabulate_lies(found: Mapping[str, Found]) -> Table:
