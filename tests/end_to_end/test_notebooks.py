@@ -25,8 +25,9 @@ SMALLER = (
         r"(?m)^MEMBERS, PROVIDERS, RATES = .*$",
         "MEMBERS, PROVIDERS, RATES = (2, 10), 12, (0.0, 0.5)",
     ),
+    (r"(?m)^PERIOD, SPIKE, CAPS = .*$", "PERIOD, SPIKE, CAPS = 100, 30, (2.0, 12.0)"),
     (r"(?m)^PROVIDERS, ATTACKERS = .*$", "PROVIDERS, ATTACKERS = 20, (2, 14)"),
-    (r"(?m)^SIZE, RATES = .*$", 'SIZE, RATES = "tiny", (0.05, 0.2)'),
+    (r"(?m)^SIZE, RATES = .*$", 'SIZE, RATES = "tiny", (0.1,)'),
 )
 """What is replaced in the cells of a question, so that it is answered in seconds."""
 
