@@ -5,17 +5,14 @@
 """
 
 import argparse
-import sys
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-
 from moot.sim.adversary.campaign import Campaign, add_up, read_parts
 
-PAGE = ROOT / "docs" / "explanation" / "security.md"
+PAGE = Path(__file__).parents[1] / "explanation" / "security.md"
 BEGIN, END = "<!-- the table of a search -->\n", "<!-- its end -->\n"
 _ETHER = 10**18
 
@@ -28,7 +25,12 @@ def main() -> None:
     text = PAGE.read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}{''.join(list_rows(sums))}{END}{after}")
+    text = f"{before}{BEGIN}{''.join(list_rows(sums))}{END}{after}"
+    games = sums["games"]
+    text = re.sub(r"[\d,]+ games; none beats it", f"{games:,} games; none beats it", text)
+    PAGE.write_text(
+        re.sub(r"dispute-search --games \d+`", f"dispute-search --games {games}`", text)
+    )
 
 
 def list_rows(sums: dict[str, Any]) -> Iterator[str]:
@@ -47,7 +49,8 @@ def list_rows(sums: dict[str, Any]) -> Iterator[str]:
     yield f"| its calls that were refused: {told} | {sum(sums['refused'].values()):,} |\n"
     yield f"| the longest game, in calls | {sums['longest_calls']} |\n"
     yield f"| likewise, in blocks | {sums['longest_blocks']} |\n"
-    yield f"| the most that an adversary had above its bound, ETH | {sums['best_wei'] / _ETHER:g} |\n"
+    most = sums["best_wei"] / _ETHER
+    yield f"| the most that an adversary had above its bound, ETH | {most:g} |\n"
     yield f"| **games that broke a promise** | **{sums['broken']}** |\n"
     yield f"| time of a core | {sums['seconds']:,.0f} s |\n"
 

@@ -11,8 +11,8 @@ from moot.offchain.chain import Chain
 from moot.offchain.disputes.referee.port import Call, Outcome, Referee
 from moot.offchain.errors import MootError
 from moot.sim.adversary.judge import Verdict, bound_blocks
-from moot.sim.adversary.play import MOST_CLAIMS, Tally, apply, finish
-from moot.sim.adversary.tables import Place, Shop, Table, draw_table
+from moot.sim.adversary.play import Tally, apply, finish
+from moot.sim.adversary.tables import MOST_ACCOUNTS, Place, Shop, Table, draw_table
 from moot.sim.adversary.world import Choice, World, begin
 from moot.sim.checked_referee import CheckedReferee
 
@@ -43,7 +43,7 @@ def replay(
     After the last of them the adversary does nothing more.
     """
     world, tally = begin(table, remembers=remembers, records=records), Tally()
-    bound = world.opened_block + bound_blocks(table, MOST_CLAIMS)
+    bound = world.opened_block + bound_blocks(table, MOST_ACCOUNTS)
     for choice in choices:
         apply(world, choice, tally)
     while not world.is_closed and world.block <= bound:

@@ -108,7 +108,7 @@ def judge(world: World, last_block: int) -> Verdict:
     gained = _sum_adversary(table, books)
     allowed = _bound_adversary(table, books, sharers, share)
     blocks = last_block - world.opened_block
-    bound = bound_blocks(table, len(set(books.tops.values())))
+    bound = bound_blocks(table, len(books.tops.keys() - {table.honest}))
     broken = [
         rule
         for rule, is_kept in (
@@ -151,21 +151,15 @@ def _get_prize(terms: Terms) -> int:
     return terms.bond_wei // PRIZE_DIVISOR
 
 
-def bound_blocks(table: Table, claims: int) -> int:
-    """Return the blocks that a job takes at most in which so many claims are shown.
+def bound_blocks(table: Table, crowd: int) -> int:
+    """Return the blocks that a job takes at most in which so many others show a claim.
 
-    Each of log2 n rounds is a window and a match; a match has two clocks and an increment a move.
-    The honest provider needs a block to answer, and may leave others twice its patience to begin
-    matches and to settle.
+    Each of the rounds that a provider reckons with (`bound_locked_blocks`) is a window and a match,
+    which has two clocks and an increment a move. It needs a block to answer, and may leave others
+    twice its patience to begin matches and to settle.
     """
     terms, patience = table.terms, 1 + 2 * (table.patience or 0)
     match_blocks = 2 * terms.clock_blocks + terms.increment_blocks * table.most_moves + 2
-    rounds = (claims - 1).bit_length() if claims > 1 else 0
     windows = terms.commit_blocks + terms.reveal_blocks + terms.window_blocks
-    return (
-        windows
-        + rounds * (terms.window_blocks + match_blocks + patience)
-        + patience
-        + table.held
-        + 1
-    )
+    blocks = windows + crowd.bit_length() * (terms.window_blocks + match_blocks + patience)
+    return blocks + patience + table.held + 1

@@ -47,27 +47,27 @@ def list_decisions(runs: Sequence[Testimony], board: Board) -> tuple[Move, ...]:
         runs: all testimonies that somebody at the table has.
         board: the match, at a leaf.
     """
-    facts, found = board.facts, []
-    for side in (0, 1):
-        run = _find_traced(runs, facts, side)
-        if run is None:
-            continue
-        if board.position.phase is Phase.SINK:
-            trace, sink = run.trace(facts.step), run.task.program.first_sink + board.position.index
-            args = (facts, side, trace.node(0, sink), tuple(trace.proof(sink)))
-            found.append(Move("prove_sink", args))
-        else:
-            leaf = make_leaf(run, facts)
-            encoding = run.task.commitment.encodings[facts.operator]
-            proofs = (leaf.before, leaf.before_proof, leaf.evidence)
-            found.append(Move("leaf", (facts, side, encoding, *proofs)))
-    return tuple(found)
+    facts = board.facts
+    found = [
+        _decide(run, board, side)
+        for side, top in enumerate(facts.traces)
+        for run in runs
+        if run.trace(facts.step).top == top
+    ]
+    return tuple(dict.fromkeys(found))
 
 
-def _find_traced(runs: Sequence[Testimony], facts: Facts, side: int) -> Testimony | None:
-    """Return a testimony with the trace that a side has committed to."""
-    top = facts.traces[side]
-    return next((run for run in runs if run.trace(facts.step).top == top), None)
+def _decide(run: Testimony, board: Board, side: int) -> Move:
+    """Return the call that ends a match by one side's trees, as a testimony has them."""
+    facts = board.facts
+    if board.position.phase is Phase.SINK:
+        trace, sink = run.trace(facts.step), run.task.program.first_sink + board.position.index
+        args = (facts, side, trace.node(0, sink), tuple(trace.proof(sink)))
+        return Move("prove_sink", args)
+    leaf = make_leaf(run, facts)
+    encoding = run.task.commitment.encodings[facts.operator]
+    proofs = (leaf.before, leaf.before_proof, leaf.evidence)
+    return Move("leaf", (facts, side, encoding, *proofs))
 
 
 def _vary(side: int, move: Move) -> Iterator[Move]:

@@ -17,10 +17,8 @@ from moot.sim.adversary.choices import (
     make_call,
 )
 from moot.sim.adversary.judge import Verdict, bound_blocks, judge
+from moot.sim.adversary.tables import MOST_ACCOUNTS
 from moot.sim.adversary.world import Choice, World
-
-MOST_CLAIMS = 5
-"""Claims of any table: one for each account, and one more that nobody defends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ def play_out(
         tally: counts what was tried.
         at_block: is shown the world at the beginning of each block.
     """
-    bound = world.opened_block + bound_blocks(world.table, MOST_CLAIMS)
+    bound = world.opened_block + bound_blocks(world.table, MOST_ACCOUNTS)
     while world.block <= bound:
         block, probes = world.block, random.random() < temper.probing
         choices = list_choices(world, probes=probes)
