@@ -14,8 +14,11 @@ from moot.sim.experiments.plan import Plan
 
 _ROOT = Path(__file__).parents[2]
 _CODE = ("contracts", "offchain", "sim")
-_OTHERS = ("analysis", "report", "theory", "experiments/presets")
-"""Folders in `sim` on which no result depends: they read results, or are in the configuration."""
+_OTHERS = (
+    *("adversary", "analysis", "live", "pages", "report", "theory", "viewer"),
+    *("experiments/assumptions.py", "experiments/assumptions.toml", "experiments/presets"),
+)
+"""What of `sim` no result depends on: it shows or explains them, or is in the configuration."""
 _SUFFIXES = frozenset({".py", ".vy", ".vyi", ".json", ".toml", ".csv"})
 """Of files that decide results: the gas of calls is in JSON, chains in TOML, traces in CSV."""
 
@@ -101,7 +104,7 @@ def _digest_code() -> str:
             path
             for package in _CODE
             for path in (_ROOT / package).rglob("*")
-            if path.suffix in _SUFFIXES and not others.intersection(path.parents)
+            if path.suffix in _SUFFIXES and not others.intersection((path, *path.parents))
         )
     )
 

@@ -30,12 +30,9 @@ class PolicyStrategy(Strategy):
         ...     return 2 if observation[4] < 0.05 else 1  # where audits are rare, it lies
         >>> liar = moot.PolicyStrategy(policy, conducts="honest,lazy")
         >>> results = moot.simulate("weak-audit", providers=[("honest", 3), (liar, 2)], jobs=40)
-        >>> {
-        ...     row["strategy"]: row["cheated"] == row["jobs"]
-        ...     for row in results.sum_strategies()
-        ...     if row["role"] == "provider"
-        ... }
-        {'honest': False, 'PolicyStrategy': True}
+        >>> rows = {row["strategy"]: row for row in results.sum_strategies()}
+        >>> rows["PolicyStrategy"]["cheated"] == rows["PolicyStrategy"]["jobs"]
+        True
     """
 
     policy: Callable[[Observation], object] | None = None
