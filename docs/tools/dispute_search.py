@@ -27,7 +27,8 @@ def main() -> None:
     _, after = rest.split(END)
     text = f"{before}{BEGIN}{''.join(list_rows(sums))}{END}{after}"
     games = sums["games"]
-    text = re.sub(r"[\d,]+ games; none beats it", f"{games:,} games; none beats it", text)
+    said = r"[\d,]+ games; none beats it( in money)?"
+    text = re.sub(said, f"{games:,} games; none beats it", text)
     PAGE.write_text(
         re.sub(r"dispute-search --games \d+`", f"dispute-search --games {games}`", text)
     )
