@@ -117,6 +117,11 @@ def search_dispute(
 
     Raises:
         UsageError: the file is of another search, or there is no such rule.
+
+    Example:
+        >>> import moot
+        >>> moot.search_dispute(games=20, seed=1).sums["broken"]
+        0
     """
     campaign = Campaign(seed, program, size, rule)
     path = Path(output) if output is not None else None
