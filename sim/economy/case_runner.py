@@ -289,10 +289,12 @@ class CaseRunner:
         return play_case(game, parties, recorder, answer, checked.label)
 
     def _seat(self, lineup: Lineup, number: int, free: Iterator[Address]) -> list[Party]:
-        """Return who takes part in a case."""
-        places, parties = Counter[str](), []
+        """Return who takes part in a case; of those who would open the job the first does so."""
+        places, parties = Counter[str](), list[Party]()
         for conduct in lineup:
-            parties.append(self._cast.seat(conduct, places[conduct], number, free))
+            party = self._cast.seat(conduct, places[conduct], number, free)
+            is_open = any(other.is_client for other in parties)
+            parties.append(replace(party, is_client=party.is_client and not is_open))
             places[conduct] += 1
         return parties
 

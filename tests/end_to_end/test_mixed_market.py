@@ -67,6 +67,7 @@ def test_every_strategy_ends_on_the_contract_as_in_the_table() -> None:
     [
         pytest.param(("lazy", "honest"), marks=pytest.mark.slow),
         pytest.param(("silent", "zero-claim"), marks=pytest.mark.slow),
+        pytest.param(("honest", "shill", "shill"), marks=pytest.mark.slow),
         ("crowd", "revenant", "watcher"),
     ],
 )
@@ -94,6 +95,12 @@ def test_who_shows_a_claim_too_late_ends_no_game() -> None:
     assert case.hidden == 2
     assert case.outcome == "right"
     assert [move.call for move in case.moves].count("reveal") == 2
+
+
+def test_one_of_two_shills_opens_the_job() -> None:
+    """A job has one client, to whom its reward goes back: the other is a provider that lies."""
+    case = RUNNERS["ordered"].model(("honest", "shill", "shill"), 1)
+    assert [seat.is_client for seat in case.seats] == [False, True, False]
 
 
 @pytest.mark.slow
