@@ -1,6 +1,5 @@
 """Answers about markets in Python: honest twins, what decides a market, and the best design."""
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +13,7 @@ from moot.sim.analysis.goals import Goal, parse_limit
 from moot.sim.analysis.journal import FILE, Journal
 from moot.sim.analysis.measures import check_measures, measure
 from moot.sim.analysis.meter import Meter, describe_files
-from moot.sim.analysis.sensitivity import (
-    RESAMPLES,
-    check_samples,
-    measure_sensitivity,
-)
+from moot.sim.analysis.sensitivity import RESAMPLES, check_samples, measure_sensitivity
 from moot.sim.analysis.space import make_dimensions, make_space
 from moot.sim.economy.audits import list_shortfalls
 from moot.sim.economy.config import Config
@@ -74,11 +69,7 @@ def twins(
         holding(asked.held),
         _open(asked.config, asked.held, processes, engine, progress) as laboratory,
     ):
-        if strategy is not None:
-            analysis.check_strategy(asked.config, strategy)
-        attackers = (strategy,) if strategy is not None else analysis.list_attackers(asked.config)
-        if not attackers:
-            raise UsageError("all providers of this market are honest; there is no attack")
+        attackers = analysis.choose_attackers(asked.config, strategy)
         contest = analysis.make_contest(asked.config, attackers)
         (pairs,) = analysis.try_pairs(laboratory, [contest], reps)
     measured = [measure(pair.attack) for pair in pairs]
@@ -256,9 +247,8 @@ def _open(
     engine: Engine | None,
     progress: Progress,
 ) -> "Iterator[Laboratory]":
-    """Make ready to play a market and others that are like it."""
-    from moot.sim.analysis.trials import Laboratory  # noqa: PLC0415 - imports pyarrow
-    from moot.sim.economy.simulate import prepare, simulate  # noqa: PLC0415 - imports torch
+    """Make ready to play a market and others that are like it, by the engine that is asked for."""
+    from moot.sim.analysis.trials import open_laboratory  # noqa: PLC0415 - imports pyarrow
 
     if held and (processes > 1 or engine is not None):
         raise UsageError(
@@ -266,6 +256,5 @@ def _open(
             "`processes` and `engine` out, or name it as path/to/file.py:Class"
         )
     chosen = engine or (Processes(processes) if processes > 1 else Here())
-    with chosen.open() as player, tempfile.TemporaryDirectory(prefix="moot-") as folder:
-        prepare(config, progress)
-        yield Laboratory(player, simulate, Path(folder), progress)
+    with open_laboratory(config, chosen, progress) as laboratory:
+        yield laboratory

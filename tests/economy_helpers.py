@@ -1,7 +1,7 @@
 """A simulated market for tests: rows that are kept, and outcomes drawn of what the law allows."""
 
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,11 +14,14 @@ from moot.sim.economy.congested import Closed
 from moot.sim.economy.market import Market
 from moot.sim.economy.outcomes import Money, Outcomes
 from moot.sim.economy.reporting import Counts
-from moot.sim.economy.schema import TABLES
+from moot.sim.economy.schema import STAGES, TABLES
 from moot.sim.economy.strategies.base import HONEST, WATCHER
 from moot.sim.strategies import STRATEGIES
 
 Row = Mapping[str, Any]
+
+GAS_TOLERANCE = 0.02
+"""How far the gas of a stage may be from what was measured."""
 
 
 @dataclass
@@ -206,3 +209,13 @@ def play(config: Config, outcomes: Outcomes | None = None) -> tuple[Kept, Counts
     """Play a market; return its rows and its counts."""
     kept = Kept()
     return kept, Market(config, outcomes or DrawnOutcomes(), kept).play()
+
+
+def sum_gas(kept: Kept) -> tuple[Counter[str], Counter[str]]:
+    """Return the gas of each stage of all sampled disputes: of the table, and of the contract."""
+    modelled, played = Counter[str](), Counter[str]()
+    for game in kept.read("games"):
+        if game["agrees"] is not None:
+            modelled.update({stage: game[f"gas_{stage}"] for stage in STAGES})
+            played.update({stage: game[f"played_gas_{stage}"] for stage in STAGES})
+    return modelled, played

@@ -6,19 +6,17 @@ plays its disputes on the contract. All is computed when it is printed; ± is ha
 95%, by Student's distribution over runs with other seeds, for all that is compared together.
 """
 
-import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from moot.sim.analysis.trials import Laboratory
+from moot.sim.analysis.trials import Laboratory, open_laboratory
 from moot.sim.economy.config import replace_keys
 from moot.sim.economy.strategies.table import AGENTS
 from moot.sim.estimates import CONFIDENCE, Estimate, estimate_mean
@@ -34,7 +32,11 @@ from moot.sim.learning.training import Search, State
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from docs.tools.laboratory import WIDTH, open_laboratory
+from docs.tools.laboratory import WIDTH, open_engine
+from docs.tools.sections import Sections, print_section
+from docs.tools.sections import make_table as make_section_table
+
+make_table = partial(make_section_table, "adversary.py")
 
 MARKETS: Mapping[str, Mapping[str, float]] = {
     "no-stake-floor": {},
@@ -104,18 +106,9 @@ def show(found: Estimate) -> str:
     return f"{found.value * 1000:+.2f} ± {found.margin * 1000:.2f}"
 
 
-def make_table(title: str, section: str, *columns: str, words: int = 1) -> Table:
-    """Return an empty table; all but the first columns are of numbers."""
-    table = Table(title=title, caption=f"python docs/tools/adversary.py {section}", min_width=40)
-    for place, name in enumerate(columns):
-        is_text = place < words
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=is_text)
-    return table
-
-
 def tabulate_search() -> Iterator[Table]:
     """Yield what searches have found, how, and when the policies lie."""
-    with open_laboratory() as laboratory:
+    with open_laboratory(open_config(WHOLE), open_engine(), ignore) as laboratory:
         found = {name: find(laboratory, name) for name in MARKETS}
     columns = ("policy", "best of ours", "its gain", "policy less best", "clients lose, ETH")
     runs = f"{REPS} runs, {REPS_OF_WHOLE} of {WHOLE}"
@@ -184,20 +177,11 @@ def tabulate_observations() -> Iterator[Table]:
     yield table
 
 
-SECTIONS: Mapping[str, Callable[[], Iterator[Table]]] = {
+SECTIONS: Sections = {
     "observations": tabulate_observations,
     "search": tabulate_search,
 }
 
 
-def main() -> None:
-    """Print the tables that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("section", choices=SECTIONS)
-    console = Console(width=WIDTH, highlight=False)
-    for table in SECTIONS[parser.parse_args().section]():
-        console.print(table)
-
-
 if __name__ == "__main__":
-    main()
+    print_section(SECTIONS, __doc__, WIDTH)

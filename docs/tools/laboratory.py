@@ -6,11 +6,11 @@ printed; ± is half an interval of 95%, by Student's distribution over runs with
 `invariants` says which share of a run's time the check of all money after every block is.
 """
 
-import argparse
 import os
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -19,14 +19,14 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow.parquet as pq
-from rich.console import Console
 from rich.table import Table
 
 from moot.sim.analysis.over_time import Course, read_courses
-from moot.sim.analysis.trials import Laboratory
+from moot.sim.analysis.trials import Laboratory, open_laboratory
 from moot.sim.analysis.twins import MEASURES, make_contest, try_pairs
 from moot.sim.economy.config import GWEI, Config, replace_keys
 from moot.sim.economy.ledger import Ledger
+from moot.sim.economy.reporting import NoRows
 from moot.sim.economy.simulate import make_outcomes, simulate
 from moot.sim.economy.strategies.base import HONEST, WATCHER
 from moot.sim.economy.strategies.table import AGENTS, WATCHERS
@@ -39,6 +39,13 @@ from moot.sim.experiments.sweep import run_sweep
 from moot.sim.experiments.values import Varied
 from moot.sim.strategies import STRATEGIES
 from moot.sim.theory.fraud import Equilibrium, solve_fraud_game
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from docs.tools.sections import Sections, print_section
+from docs.tools.sections import make_table as make_section_table
+
+make_table = partial(make_section_table, "laboratory.py")
 
 WIDTH = 170
 REPS, JOBS = 16, 3_000
@@ -96,13 +103,6 @@ def open_engine() -> Processes:
     return Processes(len(os.sched_getaffinity(0)))
 
 
-@contextmanager
-def open_laboratory() -> Iterator[Laboratory]:
-    """Make ready to play markets."""
-    with open_engine().open() as player, TemporaryDirectory() as folder:
-        yield Laboratory(player, simulate, Path(folder), ignore)
-
-
 def sweep(
     config: Config, varied: Varied, reps: int
 ) -> Iterator[tuple[list[dict[str, Any]], Course]]:
@@ -133,15 +133,6 @@ def solve(config: Config) -> Equilibrium:
     )
 
 
-def make_table(title: str, section: str, *columns: str, words: int = 1) -> Table:
-    """Return an empty table; all but the first columns are of numbers."""
-    table = Table(title=title, caption=f"python docs/tools/laboratory.py {section}", min_width=40)
-    for place, name in enumerate(columns):
-        is_text = place < words
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=is_text)
-    return table
-
-
 def show(found: Estimate, digits: int = 4) -> str:
     """Return an estimate and half the width of its interval as text."""
     return f"{found.value:.{digits}f} ± {found.margin:.{digits}f}"
@@ -159,7 +150,7 @@ def tabulate_fraud() -> Iterator[Table]:
     table = make_table(
         "Audit rate at which cheating stops to pay", "fraud", "bond, ETH", "v*", "lazy breaks even"
     )
-    with open_laboratory() as laboratory:
+    with open_laboratory(next(iter(games.values())), open_engine(), ignore) as laboratory:
         for bond, game in games.items():
             rate = solve(game).audit_rate
             market = replace_keys(game, LAZY)
@@ -283,7 +274,7 @@ def tabulate_attacks() -> Iterator[Table]:
     table = make_table(title, "attacks", "strategy", *headings)
     attacks = dict(list_attacks(market))
     contests = [make_contest(config, (name,)) for name, config in attacks.items()]
-    with open_laboratory() as laboratory:
+    with open_laboratory(market, open_engine(), ignore) as laboratory:
         tried = dict(zip(attacks, try_pairs(laboratory, contests, FEW), strict=True))
     for name in sorted(tried, key=lambda it: -fmean(p.gain_eth_per_job for p in tried[it])):
         cells = []
@@ -322,18 +313,11 @@ def tabulate_invariants() -> Iterator[Table]:
 def time_run(config: Config) -> float:
     """Return the seconds of a processor that a run takes."""
     start = time.process_time()
-    simulate(config, Nothing())
+    simulate(config, NoRows())
     return time.process_time() - start
 
 
-class Nothing:
-    """A sink that keeps no rows."""
-
-    def add(self, table: str, row: tuple[object, ...]) -> None:
-        """Keep nothing."""
-
-
-SECTIONS: Mapping[str, Callable[[], Iterator[Table]]] = {
+SECTIONS: Sections = {
     "fraud": tabulate_fraud,
     "dilemma": tabulate_dilemma,
     "attacks": tabulate_attacks,
@@ -341,14 +325,5 @@ SECTIONS: Mapping[str, Callable[[], Iterator[Table]]] = {
 }
 
 
-def main() -> None:
-    """Print the tables that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("section", choices=SECTIONS)
-    console = Console(width=WIDTH, highlight=False)
-    for table in SECTIONS[parser.parse_args().section]():
-        console.print(table)
-
-
 if __name__ == "__main__":
-    main()
+    print_section(SECTIONS, __doc__, WIDTH)

@@ -6,14 +6,14 @@ configurations that come with Moot. Meanings are those of the docstrings, defaul
 of the types.
 """
 
-import argparse
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
+from pathlib import Path
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
 from moot.offchain.plugins import load_class
@@ -23,6 +23,10 @@ from moot.sim.economy.mechanisms.table import MECHANISMS
 from moot.sim.economy.strategies.table import AGENTS, LEARNED, WATCHERS, Row
 from moot.sim.experiments.presets import list_presets
 from moot.sim.strategies import STRATEGIES
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from docs.tools.sections import Sections, print_section
 
 WIDTH = 132
 ATTRIBUTE = re.compile(r"(\w+): (.*)")
@@ -194,7 +198,7 @@ def tabulate_presets() -> Iterator[Table]:
     yield table
 
 
-SECTIONS: Mapping[str, Callable[[], Iterator[Table]]] = {
+SECTIONS: Sections = {
     "keys": tabulate_keys,
     "rules": tabulate_rules,
     "strategies": tabulate_strategies,
@@ -203,14 +207,5 @@ SECTIONS: Mapping[str, Callable[[], Iterator[Table]]] = {
 }
 
 
-def main() -> None:
-    """Print the tables that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("section", choices=SECTIONS)
-    console = Console(width=WIDTH, highlight=False)
-    for table in SECTIONS[parser.parse_args().section]():
-        console.print(table)
-
-
 if __name__ == "__main__":
-    main()
+    print_section(SECTIONS, __doc__, WIDTH)

@@ -1,11 +1,9 @@
 """`moot answers`: what attacks bring beside honesty, what stops them, what a market invites."""
 
 import json
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -104,11 +102,7 @@ def twins(
     from moot.sim.analysis import twins as analysis  # noqa: PLC0415 - imports numpy
 
     market = open_market(config, settings)
-    if strategy is not None:
-        analysis.check_strategy(market, strategy)
-    attackers = (strategy,) if strategy is not None else analysis.list_attackers(market)
-    if not attackers:
-        raise UsageError(f"all providers of {config} are honest; there is no attack to look at")
+    attackers = analysis.choose_attackers(market, strategy, name=config)
     with open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         contest = analysis.make_contest(market, attackers)
         (pairs,) = analysis.try_pairs(laboratory, [contest], reps)
@@ -243,13 +237,10 @@ def open_market(config: str, settings: Sequence[str]) -> "Config":
     from moot.sim.economy.config import replace_keys  # noqa: PLC0415 - imports msgspec
     from moot.sim.experiments.plan import check_names  # noqa: PLC0415 - imports numpy
     from moot.sim.experiments.presets import open_config  # noqa: PLC0415 - likewise
-    from moot.sim.experiments.values import parse_varied  # noqa: PLC0415 - likewise
 
-    varied = parse_varied(settings)
-    for one in varied:
-        if len(one.values) > 1:
-            raise UsageError(f"--set {one.key} has several values here; `moot sweep` varies keys")
-    market = replace_keys(open_config(config), {one.key: one.values[0] for one in varied})
+    market = replace_keys(
+        open_config(config), options.read_settings(settings, "`moot sweep` varies keys")
+    )
     check_names(market)
     return market
 
@@ -259,16 +250,13 @@ def open_laboratory(
     market: "Config", engine: str, processes: int | None, address: str | None, *, quiet: bool
 ) -> "Iterator[Laboratory]":
     """Make ready to play a market and others that are like it."""
-    from moot.sim.analysis.trials import Laboratory  # noqa: PLC0415 - imports pyarrow
-    from moot.sim.economy.simulate import prepare, simulate  # noqa: PLC0415 - imports torch
+    from moot.sim.analysis import trials  # noqa: PLC0415 - imports pyarrow
 
+    chosen = choose_engine(engine, processes, address)
     with (
         options.progress(quiet=quiet) as progress,
-        choose_engine(engine, processes, address).open() as player,
-        tempfile.TemporaryDirectory(prefix="moot-") as folder,
+        trials.open_laboratory(market, chosen, progress) as laboratory,
     ):
-        prepare(market, progress)
-        laboratory = Laboratory(player, simulate, Path(folder), progress)
         yield laboratory
     options.warn(list_shortfalls(laboratory.played))
 

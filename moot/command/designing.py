@@ -174,13 +174,7 @@ def design(
 
 def _ask(find: Callable[..., Any], asked: dict[str, Any], **own: Any) -> Any:
     """Ask, with progress, and return what was found."""
-    from moot.sim.experiments.values import parse_varied  # noqa: PLC0415 - imports decimal
-
-    given = {}
-    for one in parse_varied(asked["settings"]):
-        if len(one.values) > 1:
-            raise UsageError(f"--set {one.key} has several values here; name its range instead")
-        given[one.key] = one.values[0]
+    given = options.read_settings(asked["settings"], "name its range instead")
     ranges = {}
     for text in asked["ranges"]:
         key, equals, values = text.partition("=")

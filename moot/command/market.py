@@ -169,7 +169,6 @@ def choose_config(context: click.Context, name: str, settings: Sequence[str]) ->
     from moot.sim.economy.config import replace_keys  # noqa: PLC0415 - imports msgspec
     from moot.sim.economy.mix import mix_providers, parse_mix  # noqa: PLC0415 - likewise
     from moot.sim.experiments.presets import open_config  # noqa: PLC0415 - likewise
-    from moot.sim.experiments.values import parse_varied  # noqa: PLC0415 - imports pyarrow
 
     given = _list_given(context)
     config = open_config(name)
@@ -177,11 +176,9 @@ def choose_config(context: click.Context, name: str, settings: Sequence[str]) ->
         config = mix_providers(config, parse_mix(given["mix"], given.get("providers")))
     elif "providers" in given:
         raise UsageError("--providers is what the counts of a mix add up to; give a --mix")
-    values: dict[str, Any] = {}
-    for varied in parse_varied(tuple(settings)):
-        if len(varied.values) > 1:
-            raise UsageError(f"--set {varied.key} has several values; `moot sweep` runs them all")
-        values[varied.key] = varied.values[0]
+    values: dict[str, Any] = {
+        **options.read_settings(tuple(settings), "`moot sweep` runs them all")
+    }
     check_jobs(given.get("jobs", 1))
     values |= {key: given[option] for option, key in _KEYS.items() if option in given}
     if "data" in given:

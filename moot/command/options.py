@@ -4,7 +4,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +23,7 @@ from moot.offchain.programs.catalogue import FOLDER, NAMES, SIZES
 if TYPE_CHECKING:
     from moot.offchain.datastore.store import DataStore
     from moot.offchain.providers.batches import Choice
+    from moot.sim.experiments.values import Value
 
 MAX_SEED = 2**64 - 1
 
@@ -354,3 +355,22 @@ def check_steps(steps: int, *, inference: bool) -> int:
     if steps < 1:
         raise UsageError(f"--steps {steps} is not a positive number")
     return steps
+
+
+def read_settings(given: Sequence[str], otherwise: str) -> "dict[str, Value]":
+    """Return the values that `--set` gives, one for each key.
+
+    Args:
+        given: `KEY=VALUE`.
+        otherwise: says what to do about a key that has several.
+
+    Raises:
+        UsageError: one has several, or is written otherwise.
+    """
+    from moot.sim.experiments.values import parse_varied  # noqa: PLC0415 - imports pyarrow
+
+    varied = parse_varied(given)
+    for one in varied:
+        if len(one.values) > 1:
+            raise UsageError(f"--set {one.key} has several values here; {otherwise}")
+    return {one.key: one.values[0] for one in varied}

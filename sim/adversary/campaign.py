@@ -20,6 +20,7 @@ from moot.sim.adversary.broken import breaking, find_rule
 from moot.sim.adversary.search import Part, search
 from moot.sim.adversary.swaps import remembering, seldom_collecting
 from moot.sim.adversary.tables import Shop, draw_table
+from moot.sim.writing import open_lines
 
 PART_GAMES = 5_000
 """Games of a part; the last one of a campaign may have fewer."""
@@ -140,22 +141,13 @@ def read_parts(path: Path, campaign: Campaign) -> dict[int, Part]:
     Raises:
         UsageError: it is another campaign's, or none.
     """
-    head = asdict(campaign)
-    if not path.exists():
-        path.write_bytes(msgspec.json.encode(head) + b"\n")
-        return {}
-    written = path.read_bytes()
-    whole = written[: written.rfind(b"\n") + 1]  # a line may be torn, if its writer was killed
-    first, *lines = whole.splitlines() or [b""]
+    head = msgspec.json.encode(asdict(campaign))
+    refusal = f"{path} is of another search, or no file of a search; give another, or remove it"
+    lines = open_lines(path, head, refusal)
     try:
-        if msgspec.json.decode(first) != head:
-            raise UsageError(f"{path} is of another search; give another file, or remove it")
-        parts = dict(msgspec.json.decode(line, type=tuple[int, Part]) for line in lines)
+        return dict(msgspec.json.decode(line, type=tuple[int, Part]) for line in lines)
     except msgspec.MsgspecError as error:
         raise UsageError(f"{path} is no file of a search: {error}") from error
-    if whole != written:
-        path.write_bytes(whole)
-    return parts
 
 
 def add_up(parts: Sequence[Part]) -> dict[str, Any]:

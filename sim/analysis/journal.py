@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.offchain.errors import UsageError
-from moot.sim.writing import reporting
+from moot.sim.writing import open_lines, reporting
 
 FILE = "trials.jsonl"
 
@@ -29,22 +29,13 @@ class Journal:
         self._known: dict[str, dict[str, float]] = {}
         if path is None:
             return
-        first = json.dumps(header or {}, sort_keys=True)
         with reporting(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            lines = (
-                path.read_bytes().decode("utf-8", "replace").splitlines(keepends=True)
-                if (path.exists())
-                else []
-            )
-            whole = [line for line in lines if line.endswith("\n")]  # the last may be half a line
-            if whole and whole[0].strip() != first:
-                raise UsageError(
-                    f"{path} is of another version or other files; choose another folder, or "
-                    "remove it"
-                )
-            path.write_text("".join(whole or [f"{first}\n"]), encoding="utf-8")
-        for line in whole[1:]:
+        head = json.dumps(header or {}, sort_keys=True).encode()
+        refusal = (
+            f"{path} is of another version or other files; choose another folder, or remove it"
+        )
+        for line in open_lines(path, head, refusal):
             self._known |= _read(line, path)
 
     def __len__(self) -> int:
@@ -67,7 +58,7 @@ class Journal:
             file.write(json.dumps({key: dict(values)}) + "\n")
 
 
-def _read(line: str, path: Path) -> dict[str, dict[str, float]]:
+def _read(line: bytes, path: Path) -> dict[str, dict[str, float]]:
     """Return the trial of a line."""
     try:
         told = json.loads(line)

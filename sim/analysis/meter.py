@@ -12,7 +12,7 @@ from moot.sim.analysis.journal import Journal, make_key
 from moot.sim.analysis.measures import GAINS, check_measures, measure
 from moot.sim.analysis.space import Point, Space
 from moot.sim.analysis.trials import Laboratory, Trial, TrialError
-from moot.sim.analysis.twins import Contest, Pair, check_strategy, list_attackers, make_contest
+from moot.sim.analysis.twins import Contest, Pair, choose_attackers, make_contest
 from moot.sim.economy.config import Config
 from moot.sim.economy.spans import choose_share
 from moot.sim.experiments.plan import spawn_seed
@@ -52,7 +52,11 @@ class Meter:
     def __post_init__(self) -> None:
         check_measures(self.names)
         if self.needs_twins:
-            self._attackers = self._find_attackers()
+            self._attackers = choose_attackers(
+                self.space.config,
+                self.strategy,
+                otherwise="add a group of attackers, or choose a measure of one market",
+            )
         elif self.strategy is not None:
             raise UsageError(
                 f"--strategy {self.strategy} is about gains beyond honesty; name a measure that "
@@ -134,19 +138,6 @@ class Meter:
                 where = self.space.describe(asked[0])
                 raise TrialError(f"{name} is no number at {where}; ask for another measure")
         return {name: values[name] for name in self.names}
-
-    def _find_attackers(self) -> tuple[str, ...]:
-        config = self.space.config
-        if self.strategy is not None:
-            check_strategy(config, self.strategy)
-            return (self.strategy,)
-        attackers = list_attackers(config)
-        if not attackers:
-            raise UsageError(
-                "all providers of this market are honest, and nobody gains by an attack; add a "
-                "group of attackers, or choose a measure of one market"
-            )
-        return attackers
 
 
 def describe_files(space: Space) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Trials: runs that are played to answer a question, and what of them the answers need."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from moot.sim.analysis.over_time import COLUMNS, measure_shares
 from moot.sim.economy.config import Config
 from moot.sim.economy.spans import SPANS
 from moot.sim.estimates import Floats
-from moot.sim.experiments.engines import Player
+from moot.sim.experiments.engines import Engine, Player
 from moot.sim.experiments.parts import FAILED, Play, Progress, read_result
 from moot.sim.experiments.plan import Run
 
@@ -102,6 +104,25 @@ class Laboratory:
             self.played.append(trials[ended.number].run)
             self.progress("runs", len(trials), len(runs))
         return [trials[run.number] for run in runs]
+
+
+@contextmanager
+def open_laboratory(config: Config, engine: Engine, progress: Progress) -> Iterator[Laboratory]:
+    """Make ready to play a market and others that are like it.
+
+    Args:
+        config: the market.
+        engine: what plays the runs.
+        progress: is told how many trials are done.
+
+    Raises:
+        UsageError: the market's program or a conduct of it is impossible.
+    """
+    from moot.sim.economy.simulate import prepare, simulate  # noqa: PLC0415 - imports torch
+
+    with engine.open() as player, tempfile.TemporaryDirectory(prefix="moot-") as folder:
+        prepare(config, progress)
+        yield Laboratory(player, simulate, Path(folder), progress)
 
 
 def read_trial(part: Path) -> Trial:

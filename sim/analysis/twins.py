@@ -119,6 +119,35 @@ def list_attackers(config: Config) -> tuple[str, ...]:
     )
 
 
+def choose_attackers(
+    config: Config,
+    strategy: str | None,
+    *,
+    name: str = "this market",
+    otherwise: str = "add a group of attackers",
+) -> tuple[str, ...]:
+    """Return whose attack it is: a strategy's that is named, or that of all who are not honest.
+
+    Args:
+        config: the market.
+        strategy: the one that is named; None for all.
+        name: what the market is called where it has no attack.
+        otherwise: what to do then.
+
+    Raises:
+        UsageError: the market has no such strategy, or all of its providers are honest.
+    """
+    if strategy is not None:
+        check_strategy(config, strategy)
+        return (strategy,)
+    attackers = list_attackers(config)
+    if not attackers:
+        raise UsageError(
+            f"all providers of {name} are honest; there is no attack to look at: {otherwise}"
+        )
+    return attackers
+
+
 def check_strategy(config: Config, strategy: str) -> None:
     """Refuse a strategy that no agent of a market has, or that is honest itself."""
     there = [group.strategy for group in (*config.providers, *config.watchers) if group.count]

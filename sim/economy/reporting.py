@@ -44,6 +44,13 @@ class Sink(Protocol):
         """Add a row to a table of `schema.TABLES`."""
 
 
+class NoRows:
+    """A sink that keeps no rows, for whoever wants the counts alone."""
+
+    def add(self, table: str, row: tuple[object, ...]) -> None:
+        """Keep nothing."""
+
+
 @dataclass
 class Counts:
     """The counts of a run; names and order are those of `schema.RUNS`."""

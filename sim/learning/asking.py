@@ -16,7 +16,7 @@ from moot.sim.economy.config import Config
 from moot.sim.economy.facts import Job, News, Own
 from moot.sim.economy.market import Market
 from moot.sim.economy.outcomes import Outcomes
-from moot.sim.economy.reporting import Counts
+from moot.sim.economy.reporting import Counts, NoRows
 from moot.sim.economy.strategies.base import HONEST, Strategy
 from moot.sim.economy.streams import Stream
 from moot.sim.learning.acting import read_action
@@ -31,13 +31,6 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from moot.sim.economy.population import Population
-
-
-class Nowhere:
-    """A sink that keeps no rows."""
-
-    def add(self, table: str, row: tuple[object, ...]) -> None:
-        """Keep nothing."""
 
 
 class Question(NamedTuple):
@@ -178,7 +171,7 @@ class Game:
 
     def play(self) -> None:
         """Play the market; called by its own greenlet."""
-        market = Market(self._config, self._outcomes, Nowhere())
+        market = Market(self._config, self._outcomes, NoRows())
         people = market._people  # noqa: SLF001 - nobody else is shown who is there
         for agent in people.everybody:
             if isinstance(agent.strategy, Asking):

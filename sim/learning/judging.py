@@ -6,8 +6,8 @@ import msgspec
 
 from moot.offchain.errors import UsageError
 from moot.sim.economy.config import Config
+from moot.sim.economy.reporting import NoRows
 from moot.sim.economy.simulate import Progress, simulate
-from moot.sim.learning.asking import Nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +45,5 @@ def judge(config: Config, progress: Progress, jobs: int, sample: float = 1.0) ->
     if jobs < 1:
         raise UsageError(f"a market of {jobs} jobs has nothing to judge; give it some")
     mixed = msgspec.structs.replace(config, jobs=jobs, fidelity="mixed", sample=sample, burn_in=0.0)
-    counts = simulate(mixed, Nowhere(), progress=progress)
+    counts = simulate(mixed, NoRows(), progress=progress)
     return Judgement(counts.jobs, counts.cheated, counts.disputed, counts.played, counts.wrong)

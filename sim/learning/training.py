@@ -6,7 +6,7 @@ other seeds, so that nothing is learned by heart. After R. Y. Rubinstein (1999).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -137,10 +137,6 @@ class State:
     def weights(self) -> Weights:
         """The policy that was found."""
         return self.scale.turn(np.array(self.mean))
-
-    def to_dict(self) -> dict[str, object]:
-        """Return all of it as plain values."""
-        return asdict(self)
 
 
 def begin(search: Search) -> State:

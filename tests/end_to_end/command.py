@@ -4,6 +4,7 @@ import io
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +52,8 @@ def complaint(done: Done, *, status: int) -> str:
     (line,) = done.stderr.splitlines()
     assert line.startswith("moot: ")
     return line
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of everything in a results folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}

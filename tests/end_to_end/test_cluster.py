@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.command import read_folder
+
 pytestmark = pytest.mark.slow
 
 MOOT = Path(sys.executable).with_name("moot")
@@ -51,11 +53,6 @@ def sweep(
         timeout=PATIENCE_SECONDS,
         check=False,
     )
-
-
-def read(folder: Path) -> dict[str, bytes]:
-    """Return the bytes of everything in a results folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +113,7 @@ def test_a_busy_machine_changes_nothing(plain: Path, tmp_path: Path) -> None:
         for count in ("1", "2"):
             done = sweep(tmp_path / count, "-j", count)
             assert (done.returncode, done.stderr) == (0, "")
-            assert read(tmp_path / count) == read(plain)
+            assert read_folder(tmp_path / count) == read_folder(plain)
     finally:
         for process in busy:
             process.kill()
@@ -130,7 +127,7 @@ def test_two_daemons_with_a_token_change_nothing(
     words = ("--engine", "ray", "--address", cluster.address)
     done = sweep(tmp_path / "out", *words, environment=cluster.environment)
     assert (done.returncode, done.stderr) == (0, "")
-    assert read(tmp_path / "out") == read(plain)
+    assert read_folder(tmp_path / "out") == read_folder(plain)
 
 
 def test_without_the_token_one_line_says_what_to_do(cluster: Cluster, tmp_path: Path) -> None:

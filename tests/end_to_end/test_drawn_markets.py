@@ -12,13 +12,10 @@ from moot.sim.economy.schema import STAGES
 from moot.sim.economy.simulate import simulate
 from moot.sim.economy.strategies.table import AGENTS, WATCHERS
 from moot.sim.strategies import STRATEGIES
-from tests.economy_helpers import Kept, make_config, make_group
+from tests.economy_helpers import GAS_TOLERANCE, Kept, make_config, make_group, sum_gas
 
 DISPUTES = 500
 """How many disputes must agree in all; in a quarter of them and more, calls have waited."""
-
-TOLERANCE = 0.02
-"""How far the gas of a stage may be from what was measured."""
 
 LIARS = sorted({*STRATEGIES, *AGENTS} - {"honest"})
 
@@ -76,13 +73,12 @@ def check_markets(disputes: int) -> Counter[str]:
             played=counts.played, missed=counts.missed_clocks, spoiled=counts.spoiled, markets=1
         )
         waited = {row["job"] for row in kept.read("jobs") if row["waited_blocks"]}
-        for game in kept.read("games"):
-            if game["agrees"] is not None:
-                seen["waited"] += game["job"] in waited
-                modelled.update({stage: game[f"gas_{stage}"] for stage in STAGES})
-                played.update({stage: game[f"played_gas_{stage}"] for stage in STAGES})
+        games = [game for game in kept.read("games") if game["agrees"] is not None]
+        seen["waited"] += sum(game["job"] in waited for game in games)
+        for total, gas in zip((modelled, played), sum_gas(kept), strict=True):
+            total.update(gas)
     for stage in STAGES:
-        assert modelled[stage] == pytest.approx(played[stage], rel=TOLERANCE), stage
+        assert modelled[stage] == pytest.approx(played[stage], rel=GAS_TOLERANCE), stage
     return seen
 
 

@@ -1,7 +1,5 @@
 """A mixed market: what the table of cases says of a dispute is what the contract says of it."""
 
-from collections import Counter
-
 import pytest
 
 from moot.sim.economy.case_runner import CaseRunner
@@ -11,13 +9,10 @@ from moot.sim.economy.schema import STAGES
 from moot.sim.economy.simulate import simulate
 from moot.sim.economy.strategies.table import AGENTS, WATCHERS
 from moot.sim.strategies import STRATEGIES
-from tests.economy_helpers import Kept, make_config, make_group
+from tests.economy_helpers import GAS_TOLERANCE, Kept, make_config, make_group, sum_gas
 
 DISPUTES = 500
 """The number of sampled disputes that must agree."""
-
-TOLERANCE = 0.02
-"""How far the gas of a stage may be from what was measured."""
 
 RUNNERS = {name: CaseRunner(Program(arithmetic=name)) for name in ("ordered", "exact")}
 
@@ -38,16 +33,6 @@ def make_mixed(jobs: int) -> Config:
     )
 
 
-def compare_gas(kept: Kept) -> tuple[Counter[str], Counter[str]]:
-    """Return the gas of each stage of all sampled disputes: of the table, and of the contract."""
-    modelled, played = Counter[str](), Counter[str]()
-    for game in kept.read("games"):
-        if game["agrees"] is not None:
-            modelled.update({stage: game[f"gas_{stage}"] for stage in STAGES})
-            played.update({stage: game[f"played_gas_{stage}"] for stage in STAGES})
-    return modelled, played
-
-
 @pytest.mark.slow
 def test_every_strategy_ends_on_the_contract_as_in_the_table() -> None:
     """Not one of 500 disputes ends otherwise, and the gas of each stage is within two percent."""
@@ -57,9 +42,9 @@ def test_every_strategy_ends_on_the_contract_as_in_the_table() -> None:
     assert counts.disagreements == 0
     seen = {name for game in kept.read("games") for name in game["lineup"].split("+")}
     assert seen >= set(STRATEGIES)
-    modelled, played = compare_gas(kept)
+    modelled, played = sum_gas(kept)
     for stage in STAGES:
-        assert modelled[stage] == pytest.approx(played[stage], rel=TOLERANCE), stage
+        assert modelled[stage] == pytest.approx(played[stage], rel=GAS_TOLERANCE), stage
 
 
 @pytest.mark.parametrize(
@@ -83,7 +68,7 @@ def test_a_case_of_the_table_is_that_of_the_contract(lineup: Lineup, arithmetic:
     assert modelled.fates == played.fates
     assert [move.call for move in modelled.moves] == [move.call for move in played.moves]
     told, used = (sum(case.sum_stages()) for case in (modelled, played))
-    assert told == pytest.approx(used, rel=TOLERANCE)
+    assert told == pytest.approx(used, rel=GAS_TOLERANCE)
 
 
 def test_who_shows_a_claim_too_late_ends_no_game() -> None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from moot.sim.economy.schema import RUNS, TABLES
-from tests.end_to_end.command import Done, complaint, moot
+from tests.end_to_end.command import Done, complaint, moot, read_folder
 
 MOOT = Path(sys.executable).with_name("moot")
 PATIENCE_SECONDS = 300
@@ -107,11 +107,6 @@ def plain(market: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def read(folder: Path) -> dict[str, bytes]:
-    """Return the bytes of everything in a results folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def start(*words: str, **options: object) -> "subprocess.Popen[str]":
     """Start the command in a process of its own, which can be interrupted even if we can't."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -144,7 +139,7 @@ def wait_for_end(group: int) -> None:
 def test_tables_are_complete(plain: Path) -> None:
     """Each table is there in both forms; `runs` has a row a run and a column a key."""
     files = {f"{name}{suffix}" for name in (*TABLES, "runs") for suffix in (".parquet", ".csv")}
-    assert set(read(plain)) == files | {"run.json", ".lock"}
+    assert set(read_folder(plain)) == files | {"run.json", ".lock"}
     runs = pq.read_table(plain / "runs.parquet")
     place = RUNS.names.index("jobs")
     assert runs.column_names[place : place + 2] == ["bond.eth", "audit.rate"]
@@ -187,7 +182,7 @@ def test_processes_change_nothing(market: str, plain: Path, tmp_path: Path) -> N
     """Two processes leave the same bytes as one."""
     done = moot("sweep", market, *GRID, "-j", "2", "-o", str(tmp_path))
     assert (done.status, done.stderr) == (0, "")
-    assert read(tmp_path) == read(plain)
+    assert read_folder(tmp_path) == read_folder(plain)
 
 
 @pytest.mark.slow
@@ -197,7 +192,7 @@ def test_ray_changes_nothing(market: str, plain: Path, tmp_path: Path) -> None:
     stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, stderr) == (0, "")
     assert f"{SIZE} were played now" in stdout
-    assert read(tmp_path) == read(plain)
+    assert read_folder(tmp_path) == read_folder(plain)
 
 
 @pytest.mark.slow
@@ -213,7 +208,7 @@ def test_a_lost_run_changes_nothing(engine: str, market: str, tmp_path: Path) ->
     assert len(list(tmp_path.glob("death-*"))) == 2
     done = moot(*words, "-j", "1", "-o", str(tmp_path / "plain"))
     assert (done.status, done.stderr) == (0, "")
-    assert read(tmp_path / "lossy") == read(tmp_path / "plain")
+    assert read_folder(tmp_path / "lossy") == read_folder(tmp_path / "plain")
 
 
 @pytest.mark.slow
@@ -255,7 +250,7 @@ def test_a_killed_sweep_goes_on(market: str, plain: Path, tmp_path: Path) -> Non
     found = re.search(r"; (\d+) were played now", done.stdout)
     assert found is not None
     assert int(found[1]) == SIZE - kept
-    assert read(tmp_path) == read(plain)
+    assert read_folder(tmp_path) == read_folder(plain)
 
 
 def test_a_sweep_that_is_killed_while_it_joins(market: str, plain: Path, tmp_path: Path) -> None:
@@ -268,7 +263,7 @@ def test_a_sweep_that_is_killed_while_it_joins(market: str, plain: Path, tmp_pat
     for name in ("jobs.csv", "agents.parquet", "agents.csv"):
         (tmp_path / name).write_bytes(b"of another time")
     assert moot(*words, str(tmp_path)).status == 0
-    assert read(tmp_path) == read(plain)
+    assert read_folder(tmp_path) == read_folder(plain)
 
 
 @pytest.mark.slow
@@ -283,7 +278,7 @@ def test_an_interrupted_sweep_goes_on(market: str, plain: Path, tmp_path: Path) 
     wait_for_end(process.pid)
     done = moot("sweep", market, *GRID, "-j", "1", "-o", str(tmp_path))
     assert (done.status, done.stderr) == (0, "")
-    assert read(tmp_path) == read(plain)
+    assert read_folder(tmp_path) == read_folder(plain)
 
 
 def test_a_sweep_that_comes_to_nothing_leaves_nothing(market: str, tmp_path: Path) -> None:
@@ -301,12 +296,12 @@ def test_a_sweep_that_comes_to_nothing_leaves_nothing(market: str, tmp_path: Pat
 
 def test_a_folder_in_use(market: str, plain: Path) -> None:
     """A folder in which a process is at work is refused, and not touched."""
-    before = read(plain)
+    before = read_folder(plain)
     with (plain / ".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = moot("sweep", market, *GRID, "-j", "1", "-o", str(plain))
     assert "is in use by another process" in complaint(done, status=2)
-    assert read(plain) == before
+    assert read_folder(plain) == before
 
 
 def change_version(folder: Path) -> None:
@@ -327,10 +322,10 @@ def test_a_folder_of_another_sweep(
     words: Sequence[str], says: str, market: str, plain: Path
 ) -> None:
     """A folder that holds a sweep of other keys or repetitions is refused."""
-    before = read(plain)
+    before = read_folder(plain)
     done = moot("sweep", market, *words, "-j", "1", "-o", str(plain))
     assert f"another sweep (not the same {says})" in complaint(done, status=2)
-    assert read(plain) == before
+    assert read_folder(plain) == before
 
 
 def test_a_folder_of_another_market_or_code(market: str, plain: Path, tmp_path: Path) -> None:
@@ -412,7 +407,7 @@ def test_a_disk_that_is_full_when_parts_are_joined(
     done = moot(*words)
     assert done.status == 0
     assert "; 0 were played now" in done.stdout
-    assert read(tmp_path) == read(plain)
+    assert read_folder(tmp_path) == read_folder(plain)
 
 
 def list_refusals() -> Iterator[tuple[tuple[str, ...], str]]:

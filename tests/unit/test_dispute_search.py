@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
-from moot.command.dispute_search import dispute_search
+from moot.command.main import cli
 from moot.contracts.model.types import Event
 from moot.contracts.reasons import Reason
 from moot.offchain.arithmetic.ordered import ORDERED
@@ -27,6 +27,8 @@ from moot.sim.adversary.tables import Shop, Table, draw_table
 from moot.sim.adversary.world import World, begin, list_path
 from tests.quick import only
 from tests.sim_helpers import make_task
+
+VERB = ("answers", "dispute-search")
 
 TABLES = 40
 """Tables that are tried, one after the other, until a broken rule is found."""
@@ -263,25 +265,23 @@ def test_contract_refuses_what_a_broken_model_takes(rule: str, shop: Shop) -> No
 
 def test_options_are_refused_in_a_line() -> None:
     """A rule that is none is a usage error; the list of rules needs no search."""
-    listed = CliRunner().invoke(dispute_search, ["--break", "list"])
+    listed = CliRunner().invoke(cli, [*VERB, "--break", "list"])
     assert set(RULES) == {line.split()[0] for line in listed.output.splitlines()}
-    refused = CliRunner().invoke(dispute_search, ["--break", "nothing"])
+    refused = CliRunner().invoke(cli, [*VERB, "--break", "nothing"])
     assert isinstance(refused.exception, UsageError)
 
 
 @pytest.mark.slow
 def test_command_tells_what_it_found() -> None:
     """The sound model ends with 0; a broken one with 1, the calls, and the contract's refusal."""
-    arguments = ["--games", "40", "-j", "1", "--json"]
-    sound = CliRunner().invoke(
-        dispute_search, [*arguments, "--contract", "1"], standalone_mode=False
-    )
+    arguments = [*VERB, "--games", "40", "-j", "1", "--json"]
+    sound = CliRunner().invoke(cli, [*arguments, "--contract", "1"], standalone_mode=False)
     told = json.loads(sound.output)
     assert sound.return_value == 0
     assert told["games"] == 40
     assert told["contract"] == {"games": 1, "otherwise": []}
     broken = CliRunner().invoke(
-        dispute_search, [*arguments, "--break", "early-timeout"], standalone_mode=False
+        cli, [*arguments, "--break", "early-timeout"], standalone_mode=False
     )
     assert broken.return_value == 1
     find = json.loads(broken.output)["finds"][0]

@@ -39,6 +39,13 @@ def test_no_line_is_a_wall(page: Path) -> None:
     assert [n for n, line in enumerate(lines, 1) if len(line) > LONGEST_LINE] == []
 
 
+def test_no_test_asks_a_verb_without_the_command() -> None:
+    """Click keeps the options of help that a verb was first asked with, and the page shows them."""
+    asked = re.compile(r"\.invoke\(\s*(\w+)")
+    for path in (ROOT / "tests").rglob("*.py"):
+        assert set(asked.findall(path.read_text())) <= {"cli"}, path
+
+
 def test_the_readme_is_read_in_two_minutes() -> None:
     """The README has 150 lines at most."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= LONGEST_README
