@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.fuzz.batches import FAMILIES, LEAVES_A_CASE, Order, Tally, run
 
-BATCH = 1_000
+BATCH = 4_000
 WIDTHS_BITS = (512, 256, 128)
 
 
