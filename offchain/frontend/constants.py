@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.utils._mode_utils import no_dispatch
-from torch.utils._pytree import tree_leaves
 
 from moot.offchain.frontend.memory import get_memory, list_written
+from moot.offchain.frontend.nesting import list_leaves
 
 MOST_CONSTANTS = 1 << 10
 """Elements of a tensor whose elements are known."""
@@ -45,18 +45,18 @@ class Constants:
     def call(self, func: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         """Return what an operator of the step makes, and note or forget what is known of it."""
         if func._schema.is_mutable and not self._stays_known(func, args, options):  # noqa: SLF001 - not public
-            for tensor in tree_leaves([*list_written(func, args, options)]):
+            for tensor in list_leaves([*list_written(func, args, options)]):
                 self._forget(tensor)
         result = func(*args, **options)
         if isinstance(result, torch.Tensor) and result.numel() <= MOST_CONSTANTS:
             self._learn(func, args, options, result)
-        for tensor in [result] if isinstance(result, torch.Tensor) else tree_leaves(result):
+        for tensor in list_leaves(result):
             self._keep(tensor)
         return result
 
     def _stays_known(self, func: Any, args: Any, options: Any) -> bool:
         """Return whether an operator writes what is known."""
-        tensors = [x for x in tree_leaves((args, options)) if isinstance(x, torch.Tensor)]
+        tensors = [x for x in list_leaves((args, options)) if isinstance(x, torch.Tensor)]
         known = (get_constant(x, self._tracer) is not None for x in tensors)
         return not _is_random(func) and all(known)
 
@@ -66,14 +66,15 @@ class Constants:
         if slot is None or slot.constant is not None:
             return
         name = func._schema.name  # noqa: SLF001 - likewise
-        leaves = tree_leaves((args, options))
         if name in _ALIKE:
             fill = args[-1] if _ALIKE[name] is None else _ALIKE[name]
             if isinstance(fill, bool | int | float):
                 with no_dispatch():
                     slot.constant = torch.full(result.shape, fill, dtype=result.dtype)
-        elif not (_is_random(func) or name.startswith("aten::empty")) and all(
-            map(_is_plain, leaves)
+        elif (
+            all(map(_is_plain, list_leaves((args, options))))
+            and not _is_random(func)
+            and not name.startswith("aten::empty")
         ):
             with no_dispatch():
                 slot.constant = func(*args, **options)

@@ -141,6 +141,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         self._model = model
         self._modules = ["model"]
         self._lines: dict[int, str] = {}
+        self._show = cache(show_line)  # what it has read of files holds for one step
         self._hooks = ExitStack()
         self._draws = Draws()
 
@@ -276,7 +277,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             if name in _MACHINERY:
                 break
             if not _is_of_torch(name) and name not in _BETWEEN:
-                return show_line(self._modules[-1], name, frame.f_lineno)
+                return self._show(self._modules[-1], name, frame.f_lineno)
             frame = frame.f_back
         return ""
 

@@ -13,22 +13,19 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves
 
 from moot.offchain.errors import CaptureError
 from moot.offchain.frontend.constants import Constants
 from moot.offchain.frontend.lines import LineTracker
 from moot.offchain.frontend.lowering.graph import refusal
 from moot.offchain.frontend.memory import get_memory, get_span, is_within, list_written
+from moot.offchain.frontend.nesting import list_leaves, map_leaves
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """The classes of tensors that are followed; others do more than torch's operators."""
 
 _FRESH = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift.default)
 """Operators by which a tensor that a step has made of numbers begins."""
-
-_SEQUENCES = (list, tuple)
-"""The types of arguments that have other arguments in them."""
 
 
 class Routes:
@@ -64,31 +61,21 @@ class Routes:
         if func.namespace == "profiler":  # it takes the time, and computes nothing
             with _disable_current_modes():
                 return func(*args, **kwargs)
-        given = [self._follow_in(value) for value in args]
-        options = {name: self._follow_in(value) for name, value in kwargs.items()}
+        given, options = map_leaves(self.follow, [*args]), map_leaves(self.follow, kwargs)
         if func._schema.is_mutable:  # noqa: SLF001 - not public
             self._check_written(func, given)
         result = self._constants.call(func, given, options)
         if func.is_view and func not in _FRESH and given and self._is_constant(given[0]):
-            self._views += [part for part in tree_leaves(result) if part is not given[0]]
+            self._views += [part for part in list_leaves(result) if part is not given[0]]
         return result
 
     def _is_constant(self, value: Any) -> bool:
         """Return whether a value is a tensor of which the program has a copy, or a view of it."""
         return type(value) in PLAIN or any(value is view for view in self._views)
 
-    def _follow_in(self, value: Any) -> Any:
-        """Return an argument of an operator, a tensor or a list of some, as it stands for them.
-
-        Torch's own walk over trees takes as long as all else that is done here.
-        """
-        if type(value) in _SEQUENCES:
-            return type(value)(self._follow_in(part) for part in value)
-        return self.follow(value)
-
     def _check_written(self, func: Any, args: Sequence[Any]) -> None:
         """Refuse to write what is traced into a tensor that is not."""
-        has_traced = any(isinstance(value, FakeTensor) for value in tree_leaves(args))
+        has_traced = any(isinstance(value, FakeTensor) for value in list_leaves(args))
         if has_traced and any(map(self._is_constant, list_written(func, args))):
             message = "it changes a tensor that is no buffer; register it as a buffer"
             raise refusal(message, str(func), self._tracker.line)

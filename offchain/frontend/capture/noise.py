@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
-from torch.utils._pytree import tree_map
 
 from moot.offchain.frontend.capture.draft import OwnError
 from moot.offchain.frontend.capture.eager import Drawn, prompt
 from moot.offchain.frontend.lowering.graph import refusal
+from moot.offchain.frontend.nesting import map_leaves
 from moot.offchain.text import show_error
 
 UNIT = 2.0**-24
@@ -82,16 +82,16 @@ class NoisyStep(Interpreter):
         error, target = self._errors[n.name], _find_target(n)
         noisy = args
         if error.operands:
-            noisy = tree_map(lambda x: self._disturb(x, error.operands), args)
+            noisy = map_leaves(lambda x: self._disturb(x, error.operands), args)
         result = _call(n, target, noisy, kwargs)
         if n.name in self._drawn:
             return self._prompt(n, noisy, result)
         if error.result:
-            result = tree_map(lambda x: self._disturb(x, error.result), result)
+            result = map_leaves(lambda x: self._disturb(x, error.result), result)
         if any(error) and any(map(self._is_short, n.all_input_nodes)):
             plain = _call(n, target, args, kwargs)
-            wide = _call(n, target, tree_map(_widen, args), tree_map(_widen, kwargs))
-            result = tree_map(_keep_exact, result, plain, wide)
+            wide = _call(n, target, map_leaves(_widen, args), map_leaves(_widen, kwargs))
+            result = map_leaves(_keep_exact, result, plain, wide)
         return result
 
     def _is_short(self, node: Node) -> bool:
@@ -156,14 +156,14 @@ class ContainedStep(NoisyStep):
     def run_node(self, n: Node) -> Any:
         """Return the result of an operator with errors, and beside it the one without."""
         if n.op == "output":
-            return tree_map(_get_noisy, super().run_node(n))
+            return map_leaves(_get_noisy, super().run_node(n))
         if n.op != "call_function":
             value = super().run_node(n)
             return _Pair(value, value)
         operands = self.fetch_args_kwargs_from_env(n)
-        exact = self.apply_exactly(n, *tree_map(_get_exact, operands))
-        noisy = self.apply(n, *tree_map(_get_noisy, operands))
-        return _Pair(tree_map(contain, noisy, exact), exact)
+        exact = self.apply_exactly(n, *map_leaves(_get_exact, operands))
+        noisy = self.apply(n, *map_leaves(_get_noisy, operands))
+        return _Pair(map_leaves(contain, noisy, exact), exact)
 
 
 @dataclass(frozen=True, slots=True)
