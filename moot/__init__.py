@@ -44,10 +44,12 @@ if TYPE_CHECKING:
     from moot.sim.learning.single import MarketGym
     from moot.sim.learning.strategy import PolicyStrategy
     from moot.tasks import Task, capture
+    from moot.trainings import Audit, Training, audit, train
 
     __version__: str
 
 _PLACES = {
+    "Audit": "moot.trainings",
     "Behaviour": "moot.offchain.providers.behaviour",
     "CaptureError": "moot.offchain.errors",
     "Captured": "moot.offchain.frontend.capture",
@@ -76,10 +78,12 @@ _PLACES = {
     "Sensitivity": "moot.answered",
     "Strategy": "moot.sim.economy.strategies.base",
     "Task": "moot.tasks",
+    "Training": "moot.trainings",
     "TrainingRecipe": "moot.offchain.frontend.recipe",
     "Twins": "moot.answered",
     "UsageError": "moot.offchain.errors",
     "Verdict": "moot.results",
+    "audit": "moot.trainings",
     "capture": "moot.tasks",
     "cheats": "moot.cheats",
     "check_cheat": "moot.conformance",
@@ -97,11 +101,13 @@ _PLACES = {
     "simulate": "moot.markets",
     "sweep": "moot.markets",
     "to_state_dict": "moot.offchain.frontend.interop",
+    "train": "moot.trainings",
     "twins": "moot.answering",
 }
 """Each public name, and the module that has it; no module is called as a name that it has."""
 
 __all__ = [
+    "Audit",
     "Behaviour",
     "CaptureError",
     "Captured",
@@ -130,10 +136,12 @@ __all__ = [
     "Sensitivity",
     "Strategy",
     "Task",
+    "Training",
     "TrainingRecipe",
     "Twins",
     "UsageError",
     "Verdict",
+    "audit",
     "capture",
     "cheats",
     "check_cheat",
@@ -151,6 +159,7 @@ __all__ = [
     "simulate",
     "sweep",
     "to_state_dict",
+    "train",
     "twins",
 ]
 

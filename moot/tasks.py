@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 from moot.display import Displayable
 from moot.offchain.arithmetic.table import find_arithmetic
-from moot.offchain.providers.agreement import agree, capture_named, post_own_logs
+from moot.offchain.providers.agreement import (
+    agree,
+    agree_plainly,
+    capture_named,
+    post_own_logs,
+)
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.setting import Setting, load
 from moot.offchain.providers.task import Task as Agreed
@@ -111,6 +116,12 @@ class Task(Displayable):
         """The task as providers and the referee have it, with its commitments."""
         captured = self._get_captured()
         return agree(captured, captured.batch, self.steps, self.checkpoint_every)
+
+    @cached_property
+    def plain(self) -> Agreed:
+        """The task without rounding logs: what is agreed on before anybody has trained."""
+        captured = self._get_captured()
+        return agree_plainly(captured, captured.batch, self.steps, self.checkpoint_every)
 
     @property
     def program_root(self) -> bytes:

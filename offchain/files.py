@@ -50,6 +50,18 @@ def making_alone(path: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def held_alone(path: Path) -> Iterator[bool]:
+    """Hold a file, which is made, while the block runs; yield whether no other process holds it."""
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
 def make_folder(path: Path, mode: int = 0o777) -> None:
     """Make a folder, and those above it; their names are on the disk when it is done."""
     missing = [it for it in (path, *path.parents) if not it.exists()]

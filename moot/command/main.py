@@ -35,6 +35,7 @@ REPORT = f"set {TRACEBACK}=1 to see the whole traceback, and report it"
 
 _VERBS = {
     "answers": "Ask what attacks on a simulated market bring, and what stops them.",
+    "audit": "Run a claimed training again, and compare the bits.",
     "bench": "Measure ours beside stock torch: operators, training steps, hashing.",
     "check-cheat": "Try a cheat of your own before you dispute it.",
     "check-strategy": "Try a strategy of your own for simulated markets before you use it.",
@@ -54,6 +55,7 @@ _VERBS = {
     "store": "Share programs, states and batches by their roots.",
     "sweep": "Run a simulated market for many settings, in processes or on Ray.",
     "testnet": "Try the court on this machine, with every party a process of its own.",
+    "train": "Train in a folder, and claim what has come out.",
     "verifier": "Rule on matches that stop at an operator.",
     "watch": "Run jobs again, say which claims are right, and bond one where none is.",
 }

@@ -4,7 +4,7 @@ import re
 
 KINDS = (
     *("tensors", "states", "batches", "histories", "datasets", "rules"),
-    *("programs", "logs", "evidence"),
+    *("programs", "logs", "evidence", "trainings"),
 )
 """The kinds of objects, each in a folder of its own; nothing else in a folder is shared."""
 

@@ -11,6 +11,7 @@
                                keccak(program root | step u64 | log root)
     evidence/<digest>          what proves the operands of an operator that is disputed
                                (`offchain/disputes/evidence/handover.py` says whose digest it is)
+    trainings/<digest>         what a trainer claims of a training (`offchain/training/claim.py`)
 
 A tensor's header and layer (docs/reference/commitments.md) lead up to its root. Whoever has
 verified these few bytes knows the size of all others, and verifies each 256 KiB of them on its own.
@@ -38,7 +39,8 @@ from moot.offchain.datastore.names import KINDS
 from moot.offchain.errors import CommitmentError
 from moot.offchain.programs.limits import MAX_RANK
 
-TENSORS, STATES, BATCHES, HISTORIES, DATASETS, RULES, PROGRAMS, LOGS, EVIDENCE = KINDS
+TENSORS, STATES, BATCHES, HISTORIES, DATASETS, RULES, *_OTHERS = KINDS
+PROGRAMS, LOGS, EVIDENCE, TRAININGS = _OTHERS
 
 HASH_ROOTS: Mapping[str, Callable[[list[Digest]], Digest]] = {
     STATES: compute_state_root,

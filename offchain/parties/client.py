@@ -1,6 +1,7 @@
 """A client: it publishes a task, opens its job, sees it to its end, and fetches the result."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from moot.contracts.model.types import NOBODY, Job, Terms
@@ -29,6 +30,8 @@ from moot.offchain.programs.graph import Slot
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
 from moot.offchain.providers.publication import get_program, get_task, load_batches, put_task
 from moot.offchain.providers.task import Task
+from moot.offchain.training import claim as training
+from moot.offchain.training.claim import get_claimed_task, list_claims
 
 _ONE_OF = (PROGRAMS, STATES, BATCHES, RULES)
 DEFAULT_EVERY = 4
@@ -155,12 +158,13 @@ def _count_blocks(view: ChainView) -> int:
 
 
 def read_task(folder: Path, checkpoint_every: int | None) -> Task:
-    """Return the task that a folder holds, as `moot program publish` leaves it.
+    """Return the task that a folder holds, as `moot program publish` or `moot train` leaves it.
 
     Args:
-        folder: a store with one program, one state, and the batches of its steps, or their rule.
-        checkpoint_every: steps from one checkpoint to the next; the greatest that is at most 4 and
-            fits if it is None.
+        folder: a store with one training; or with one program, one state, and the batches of its
+            steps, or their rule.
+        checkpoint_every: steps from one checkpoint to the next; if it is None, as it was trained,
+            or the greatest that is at most 4 and fits.
 
     Raises:
         UsageError: the folder does not hold exactly one task.
@@ -169,6 +173,10 @@ def read_task(folder: Path, checkpoint_every: int | None) -> Task:
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder; make one by `moot program publish NAME {folder}`")
     store = open_store(str(folder))
+    if list_claims(store):
+        trained = get_claimed_task(store, training.get_claim(store))
+        every = trained.checkpoint_every if checkpoint_every is None else checkpoint_every
+        return get_task(store, make_terms(replace(trained, checkpoint_every=every)))
     found: dict[str, list[tuple[Digest, int]]] = {kind: [] for kind in _ONE_OF}
     for name, size in store.list():
         kind, _, root = name.partition("/")

@@ -10,10 +10,9 @@ A court is a referee on a chain: a chain that began anew is another one. A job's
 terms, so that a job that takes another's number on a reorganised chain has a folder of its own.
 """
 
-import fcntl
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ from moot.offchain.chain import Chain
 from moot.offchain.chain.connection import find_genesis
 from moot.offchain.datastore.disk import reporting
 from moot.offchain.errors import StoreError, UsageError
-from moot.offchain.files import make_folder, replacing
+from moot.offchain.files import held_alone, make_folder, replacing
 from moot.offchain.providers.store import Store
 
-OWNER = "owner.json"
+OWNER, IN_USE = "owner.json", "in-use"
 ID_LETTERS = 8
 _MOST_BYTES = 4096
 _PRIVATE = 0o700
@@ -55,16 +54,14 @@ class Folder:
             UsageError: another process works in it, or it is another account's.
             StoreError: it cannot be written.
         """
-        with reporting(self.path):
-            make_folder(self.path, _PRIVATE)
-            file = (self.path / "in-use").open("ab")
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with ExitStack() as stack:
+            with reporting(self.path):
+                make_folder(self.path, _PRIVATE)
+                is_ours = stack.enter_context(held_alone(self.path / IN_USE))
+            if not is_ours:
                 raise UsageError(
                     f"another process works in {self.path}; give each party a --folder of its own"
-                ) from None
+                )
             if owner != NOBODY:
                 self._require_owner(owner)
             yield

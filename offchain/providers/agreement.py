@@ -28,7 +28,17 @@ if TYPE_CHECKING:
 def make_task(
     setting: Setting, choice: Choice | None = None, recipe: "Recipe | None" = None
 ) -> Task:
-    """Capture the program and agree on its data.
+    """Capture the program and agree on its data, and on its logs if it has any.
+
+    Args and errors are those of `make_plain_task`.
+    """
+    return _with_logs(make_plain_task(setting, choice, recipe))
+
+
+def make_plain_task(
+    setting: Setting, choice: Choice | None = None, recipe: "Recipe | None" = None
+) -> Task:
+    """Capture the program and agree on its data; nothing is run for its logs.
 
     Args:
         setting: what is captured.
@@ -42,10 +52,10 @@ def make_task(
     recipe = recipe or load(setting)
     if choice is None:
         captured = capture_named(setting, recipe)
-        return agree(captured, captured.batch, setting.steps, setting.checkpoint_every)
+        return agree_plainly(captured, captured.batch, setting.steps, setting.checkpoint_every)
     captured = _capture(setting, recipe)
     batch = choice.make_batches(captured.program.batch, setting.steps)
-    return agree(captured, batch, setting.steps, setting.checkpoint_every)
+    return agree_plainly(captured, batch, setting.steps, setting.checkpoint_every)
 
 
 def capture_named(setting: Setting, recipe: "Recipe") -> "Captured":
@@ -78,9 +88,20 @@ def agree(
     captured: "Captured", batch: Callable[[int], Sequence[Array]], steps: int, checkpoint_every: int
 ) -> Task:
     """Return the task of a captured program, with the logs that its arithmetic has."""
-    program = captured.program
-    task = Task(program, captured.initial_state, batch, steps, checkpoint_every)
-    return agree_on_logs(task, write_logs(task)) if program.arithmetic == LOGGED else task
+    return _with_logs(agree_plainly(captured, batch, steps, checkpoint_every))
+
+
+def agree_plainly(
+    captured: "Captured", batch: Callable[[int], Sequence[Array]], steps: int, checkpoint_every: int
+) -> Task:
+    """Return the task of a captured program, without logs."""
+    return Task(captured.program, captured.initial_state, batch, steps, checkpoint_every)
+
+
+def _with_logs(task: Task) -> Task:
+    """Return a task with its logs, for which it is run, if its arithmetic has any."""
+    is_logged = task.program.arithmetic == LOGGED
+    return agree_on_logs(task, write_logs(task)) if is_logged else task
 
 
 def post_logs(setting: Setting, task: Task) -> tuple[Setting, Task]:

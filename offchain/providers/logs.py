@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from moot.offchain.commitments.tensors import Array
+from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import LogError, WrongLog
 from moot.offchain.execution.executor import Executor
 from moot.offchain.programs.rounding.entries import StepLog, decode_log
 from moot.offchain.programs.rounding.journals import Writing
-from moot.offchain.programs.rounding.roots import LogTree, add_slot, has_slot
+from moot.offchain.programs.rounding.roots import LogTree, add_slot, get_content, has_slot
 from moot.offchain.providers.batches import RuledBatches
 from moot.offchain.providers.task import Task
 
@@ -53,9 +54,15 @@ def read_logs(task: Task, files: Sequence[bytes | None]) -> Task:
 
 def agree_on_logs(task: Task, logs: Sequence[StepLog]) -> Task:
     """Return a task with these logs, whose program has the slot for their roots."""
+    roots = [LogTree(log, len(task.program.nodes)).root for log in logs]
+    return replace(agree_on_log_roots(task, roots), logs=tuple(logs))
+
+
+def agree_on_log_roots(task: Task, roots: Sequence[Digest]) -> Task:
+    """Return a task with logs of these roots, which are not at hand."""
     slots = len(task.program.batch) - has_slot(task.program)
     program = task.program if has_slot(task.program) else add_slot(task.program)
-    contents = [LogTree(log, len(program.nodes)).content for log in logs]
+    contents = [get_content(root) for root in roots]
 
     def batch(step: int) -> Sequence[Array]:
         return [*task.batch(step)[:slots], contents[step]]
@@ -63,4 +70,4 @@ def agree_on_logs(task: Task, logs: Sequence[StepLog]) -> Task:
     made: Callable[[int], Sequence[Array]] = batch
     if isinstance(task.batch, RuledBatches):
         made = task.batch.add_rows(program.batch[slots], contents, slots)
-    return replace(task, program=program, batch=made, logs=tuple(logs))
+    return replace(task, program=program, batch=made, logs=None)

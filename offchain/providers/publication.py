@@ -25,7 +25,7 @@ from moot.offchain.datastore.store import DataStore
 from moot.offchain.errors import CommitmentError, LogError, NotInStore, WrongContent, WrongLog
 from moot.offchain.programs.graph import Program, Slot
 from moot.offchain.programs.roots import ProgramHeader
-from moot.offchain.programs.rounding.entries import decode_log, encode_log
+from moot.offchain.programs.rounding.entries import StepLog, decode_log, encode_log
 from moot.offchain.programs.rounding.roots import LogTree, has_slot
 from moot.offchain.providers.batches import RuledBatches, StoredBatches
 from moot.offchain.providers.logs import read_logs
@@ -46,8 +46,14 @@ def put_task(store: DataStore, task: Task) -> None:
         tensors = (array for step in range(task.steps) for array in task.batch(step))
         store.put_roots(BATCHES, store.put_tensors(tensors))
     for step, log in enumerate(task.logs or ()):
-        name = _name_log(root, step, LogTree(log, len(task.program.nodes)).root)
-        store.put_bytes(LOGS, name, encode_log(log, root, step))
+        put_log(store, root, len(task.program.nodes), step, log)
+
+
+def put_log(store: DataStore, program: Digest, operators: int, step: int, log: StepLog) -> Digest:
+    """Publish the log of a step of a program with so many operators, and return the log's root."""
+    root = LogTree(log, operators).root
+    store.put_bytes(LOGS, _name_log(program, step, root), encode_log(log, program, step))
+    return root
 
 
 def _put_rule(store: DataStore, batches: RuledBatches, root: Digest) -> None:
@@ -71,9 +77,14 @@ def get_task(store: DataStore, terms: Terms) -> Task:
     task = Task(program, start, batch, terms.steps, terms.checkpoint_every)
     if program.arithmetic != LOGGED:
         return task
+    require_slot(program)
+    return read_logs(task, [get_log(store, task, step) for step in range(task.steps)])
+
+
+def require_slot(program: Program) -> None:
+    """Refuse a program in `logged` that has no slot for the roots of its logs (`LogError`)."""
     if not has_slot(program):
         raise LogError("the program has no slot for the roots of its logs; ask for another one")
-    return read_logs(task, [_get_log(store, task, step) for step in range(task.steps)])
 
 
 def get_batches(store: DataStore, program: Program, terms: Terms) -> StoredBatches | RuledBatches:
@@ -88,9 +99,12 @@ def get_batches(store: DataStore, program: Program, terms: Terms) -> StoredBatch
 
 
 def load_batches(
-    store: DataStore, slots: Sequence[Slot], steps: int, root: Digest
+    store: DataStore, slots: Sequence[Slot], steps: int, root: Digest, *, fetches: bool = True
 ) -> StoredBatches | RuledBatches:
-    """Return the batches of so many steps under a root, as `get_batches` does."""
+    """Return the batches of so many steps under a root, as `get_batches` does.
+
+    Where nothing is to be fetched, batches that no rule makes are fetched when they are asked for.
+    """
     count = steps * len(slots)
     store.disk.require_room(32 * count, f"the roots of {count:,} tensors of batches")
     if not count:
@@ -100,7 +114,8 @@ def load_batches(
     except (NotInStore, WrongContent) as problem:
         try:
             roots = store.get_roots(BATCHES, root, count)
-            store.fetch_tensors(roots, [*slots] * steps)
+            if fetches:
+                store.fetch_tensors(roots, [*slots] * steps)
         except NotInStore as error:
             is_ruled = isinstance(problem, WrongContent) or problem.name != name_object(RULES, root)
             raise (problem if is_ruled else error) from error
@@ -174,8 +189,13 @@ def list_headers(terms: Terms) -> list[ProgramHeader]:
     ]
 
 
-def _get_log(store: DataStore, task: Task, step: int) -> bytes:
-    """Return the file of a step's rounding log, whose root the step's batch holds."""
+def get_log(store: DataStore, task: Task, step: int) -> bytes:
+    """Return the file of a step's rounding log, whose root the step's batch holds.
+
+    Raises:
+        NotInStore: it is not published.
+        WrongContent: something else is published.
+    """
     program, root = task.program, task.commitment.header.root
     log_root = task.batch(step)[-1].tobytes()
 

@@ -26,7 +26,8 @@ from moot.offchain.errors import DamagedFile, DeviceLost, NotInStore, StoreError
 from moot.offchain.execution.executor import Executor
 from moot.offchain.execution.residents import fetch_all
 from moot.offchain.programs.graph import Origin, Program
-from moot.offchain.programs.rounding.journals import Reading
+from moot.offchain.programs.rounding.entries import StepLog
+from moot.offchain.programs.rounding.journals import Journal, Reading
 from moot.offchain.providers.audit import Audit
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.recent import Recent
@@ -185,7 +186,9 @@ class Run:
                     self._roots.append(compute_state_root(roots))
                     self.settle()  # so that one state waits for the disk and no more
                     made, kept = self._tensor_roots.made, fetch_all(state)
-                    self._written = writer.submit(self._keep, kept, roots, made, [*self._roots])
+                    self._written = writer.submit(
+                        self.keep_checkpoint, kept, roots, made, [*self._roots]
+                    )
                 if progress is not None:
                     progress(step)
         except BaseException:
@@ -196,13 +199,14 @@ class Run:
     def _run_steps(self, done: int, state: list[Array], audit: Audit | None) -> Iterator[int]:
         """Run the steps that are left, and yield how many are done where the state is there."""
         if self._sharing is not None and type(self.behaviour) is Behaviour:
-            yield from self._sharing.run(done, state, audit, self._make_step)
+            yield from self._sharing.run(done, state, audit, self.make_step)
             return
         for step in range(done, self.task.steps):
-            self._make_step(step, state, audit)
+            self.make_step(step, state, audit)
             yield step + 1
 
-    def _make_step(self, step: int, state: list[Array], audit: Audit | None) -> None:
+    def make_step(self, step: int, state: list[Array], audit: Audit | None) -> None:
+        """Run a step, audited if it is drawn, and replace the state by the next one."""
         if audit is not None and step in audit.drawn:
             self._audit(audit, step, state)
         else:
@@ -215,7 +219,7 @@ class Run:
         needed_bytes = sum(sizes) + (checkpoints - 1) * changing if checkpoints else 0
         self._store.require_room(checkpoints, needed_bytes)
 
-    def _keep(
+    def keep_checkpoint(
         self,
         state: Sequence[Array],
         tensor_roots: Sequence[Digest],
@@ -255,30 +259,33 @@ class Run:
             self._batch(step),
             step,
             patch=self.behaviour.patch(step, started),
-            journal=self._journal(step),
+            journal=self.begin_journal(step),
         )
 
-    def _journal(self, step: int) -> Reading | None:
+    def find_log(self, step: int) -> StepLog | None:
+        """Return the log of a step, if the arithmetic has logs and there is one already."""
+        return None if self.task.logs is None else self.task.logs[step]
+
+    def begin_journal(self, step: int) -> Journal | None:
         """Return the journal of a step, if the arithmetic has logs."""
-        logs = self.task.logs
-        return None if logs is None else Reading(self.behaviour.alter_log(step, logs[step]))
+        log = self.find_log(step)
+        return None if log is None else Reading(self.behaviour.alter_log(step, log))
 
     def _replace(self, step: int, state: list[Array]) -> None:
         """Run a step and replace the state by the next one, which may stay on a device."""
         if type(self.behaviour) is not Behaviour:
             state[:] = fetch_all(state)  # which it may look into
         if self._is_plain(step, state):
-            self._executor.advance(state, self._batch(step), step, journal=self._journal(step))
+            self._executor.advance(state, self._batch(step), step, journal=self.begin_journal(step))
         else:
             self._tensor_roots.forget()
             state[:] = self._advance(step, state)
 
     def _audit(self, audit: Audit, step: int, state: list[Array]) -> None:
         """Run a step with all outputs shown, for the audit, and then as ever."""
-        before, logs = fetch_all(state), self.task.logs
-        batch = self._batch(step)
-        audited = audit.begin(step, before, batch, None if logs is None else logs[step])
-        run, journal = self._executor.run, self._journal(step)
+        before, batch = fetch_all(state), self._batch(step)
+        audited = audit.begin(step, before, batch, self.find_log(step))
+        run, journal = self._executor.run, self.begin_journal(step)
         audited.keep(run(before, batch, step, audited.observe, journal=journal))
         del before  # so that its tensors may die
         self._replace(step, state)
@@ -381,7 +388,7 @@ class Run:
         hashed = OutputRoots(program, patch or {}, old, self._state_roots.get(step + 1, []))
         self._traced = None  # so that its tensors may die
         kept: dict[int, Array] = {}
-        journal = self._journal(step)
+        journal = self.begin_journal(step)
         self._executor.run(state, self._batch(step), step, hashed.observe, patch, journal, kept)
         self._traced = step, kept
         leaves = hashed.list()
@@ -414,7 +421,7 @@ class Run:
     def _execute(self, step: int, operators: Sequence[int]) -> dict[int, Array]:
         state = self.behaviour.alter_state(step, self.state(step))
         patch = self.behaviour.patch(step, state)
-        journal = self._journal(step)
+        journal = self.begin_journal(step)
         is_traced = self._traced is not None and self._traced[0] == step
         known = self._traced[1] if self._traced is not None and is_traced else {}
         batch = self._batch(step)

@@ -69,13 +69,18 @@ def choose_leaf(leaf: str | None, arithmetic: str) -> LeafMode:
     return LEAVES[name]
 
 
-def check_setting(setting: Setting) -> None:
-    """Refuse what cannot be played, before anything slow begins."""
-    choose_leaf(setting.leaf, setting.arithmetic)
-    if setting.workers > 1 and setting.arithmetic == LOGGED.name:
+def check_workers(workers: int, arithmetic: str) -> None:
+    """Refuse several workers in an arithmetic whose logs they don't read."""
+    if workers > 1 and arithmetic == LOGGED.name:
         raise UsageError(
             "workers do not read rounding logs; choose 1 worker, or ordered or exact arithmetic"
         )
+
+
+def check_setting(setting: Setting) -> None:
+    """Refuse what cannot be played, before anything slow begins."""
+    choose_leaf(setting.leaf, setting.arithmetic)
+    check_workers(setting.workers, setting.arithmetic)
     if setting.cheat != "none":
         read_cheat(setting.cheat)
     check_bond(setting.bond_wei)

@@ -49,7 +49,7 @@ class Task:
     batch: Callable[[int], Sequence[Array]]
     steps: int
     checkpoint_every: int
-    logs: tuple[StepLog, ...] | None = field(default=None, kw_only=True)
+    logs: Sequence[StepLog] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.steps < 1:

@@ -57,12 +57,17 @@ class LogTree:
     @property
     def content(self) -> Array:
         """The content of the slot."""
-        return np.frombuffer(self.root, NUMPY_TYPES[SLOT.dtype])
+        return get_content(self.root)
 
     def open(self, operator: int) -> tuple[bytes, tuple[Digest, ...]]:
         """Return the encoding of an operator's entries, and its proof."""
         encoding = encode_entries(self._log.operators.get(operator, ()))
         return encoding, tuple(self.tree.proof(operator))
+
+
+def get_content(root: Digest) -> Array:
+    """Return the content of the slot, given the root of a log."""
+    return np.frombuffer(root, NUMPY_TYPES[SLOT.dtype])
 
 
 def climb_log(encoding: bytes, operator: int, operators: int, proof: Sequence[Digest]) -> Array:
@@ -73,7 +78,7 @@ def climb_log(encoding: bytes, operator: int, operators: int, proof: Sequence[Di
     """
     leaf = _hash_entries(encoding)
     top = climb(Tag.LOG_NODE, leaf, operator, operators, 0, get_height(operators), proof)
-    return np.frombuffer(hash_root(Tag.LOG_ROOT, operators, top), NUMPY_TYPES[SLOT.dtype])
+    return get_content(hash_root(Tag.LOG_ROOT, operators, top))
 
 
 def _hash_entries(encoding: bytes) -> Digest:

@@ -1,0 +1,292 @@
+"""Trainings and their audits: what is claimed on one machine is run again on another."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from shutil import copytree
+
+import pytest
+
+import moot
+from moot.offchain.datastore.objects import HISTORIES, STATES, name_object
+from moot.offchain.datastore.store import open_store
+from moot.offchain.errors import CommitmentError, MootError, StoreError, UsageError
+from moot.offchain.files import held_alone
+from moot.offchain.parties.client import read_task
+from moot.offchain.programs.rounding.entries import StepLog, decode_log
+from moot.offchain.providers.publication import get_log
+from moot.offchain.training.claim import (
+    MAX_STEPS,
+    Claim,
+    get_checkpoints,
+    get_claim,
+    get_claimed_task,
+)
+from moot.offchain.training.trainer import IN_USE
+from tests.end_to_end.command import complaint
+from tests.end_to_end.command import moot as run_moot
+from tests.quick import every, share
+from tests.store_helpers import serving
+
+STEPS, EVERY = 7, 3
+ARITHMETICS = ("ordered", "exact", "logged")
+TURNED = "turned"
+CHEATS = ("skipped-step", "wrong-output", "wrong-learning-rate", "poisoned-batch", "wrong-start")
+
+
+def _make_task(arithmetic: str = "ordered", program: str = "mlp") -> moot.Task:
+    captured = moot.capture(program, arithmetic=arithmetic, trust=True)
+    return moot.Task(captured, STEPS, EVERY)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folder of a training in each arithmetic, and of one whose logs have entries."""
+    made = {}
+    for name in (*ARITHMETICS, TURNED):
+        made[name] = tmp_path_factory.mktemp(name)
+        is_turned = name == TURNED
+        task = _make_task("logged" if is_turned else name, "gpt2" if is_turned else "mlp")
+        moot.train(made[name], task)
+    return made
+
+
+@pytest.mark.parametrize("arithmetic", [*ARITHMETICS, TURNED])
+def test_an_honest_training_is_right(
+    folders: dict[str, Path], arithmetic: str, tmp_path: Path
+) -> None:
+    """Whoever audits all of it, a share, or an interval, here or from a server, finds the same."""
+    folder = folders[arithmetic]
+    whole = moot.audit(folder)
+    assert whole.is_right
+    assert (whole.intervals, whole.of, whole.steps, whole.void) == ((0, 1, 2), 3, STEPS, 0)
+    with serving(folder) as server:
+        served = moot.audit(server.url, claim=whole.claim, intervals=[2], folder=tmp_path)
+        drawn = moot.audit(server.url, share=0.5, seed=1, folder=tmp_path)
+    assert (served.intervals, served.steps, served.is_right) == ((2,), 1, True)
+    assert drawn.is_right
+    assert len(drawn.intervals) == 2
+
+
+def test_logs_have_entries_that_are_read_one_by_one(folders: dict[str, Path]) -> None:
+    """The logs of a training are bound by its data; a surplus entry makes it another training."""
+    store = open_store(str(folders[TURNED]))
+    task = get_claimed_task(store, get_claim(store))
+    assert task.logs is not None
+    assert sum(log.count for log in task.logs) > 0
+    assert read_task(folders[TURNED], None).logs == tuple(task.logs)
+
+
+def test_what_the_client_posts_is_what_was_trained(folders: dict[str, Path]) -> None:
+    """A folder of a training is a task that `moot client post` takes, with its own checkpoints."""
+    for folder in folders.values():
+        claim = get_claim(open_store(str(folder)))
+        task = read_task(folder, None)
+        roots = task.commitment.header.root, task.start_root, task.data_root
+        assert (*roots, task.checkpoint_every) == (claim.program, claim.start, claim.data, EVERY)
+        assert read_task(folder, 2).checkpoint_every == 2
+
+
+@pytest.mark.parametrize("name", every(2, CHEATS))
+def test_a_cheat_is_found_where_it_is(name: str, tmp_path: Path) -> None:
+    """The first interval that differs is that of the cheat, and its difference is shown."""
+    task = _make_task()
+    training = moot.train(tmp_path / "run", task, name, seed=4)
+    told = json.loads((tmp_path / "run/notes/training.json").read_text())["note"]["behaviour"]
+    settings = dict(re.findall(r"(\w+)=(\w+)", told))
+    step = int(settings.get("step", 0))
+    found = moot.audit(tmp_path / "run", claim=training.claim)
+    assert not found.is_right
+    place = found.difference
+    assert place is not None
+    assert place.first_step <= step <= place.last_step
+    assert place.claimed != place.found
+    assert found.intervals == tuple(range(step // EVERY + 1))
+    assert place.tensor in {slot.name for slot in task.plain.program.state}
+    assert place.elements >= place.tensors > 0
+
+
+def test_a_killed_training_goes_on(tmp_path: Path) -> None:
+    """Wherever a trainer is killed, whoever goes on comes to the same claim and the same logs."""
+    whole = moot.train(tmp_path / "whole", _make_task("logged"))
+    code = (
+        "import moot; captured = moot.capture('mlp', arithmetic='logged', trust=True); "
+        f"moot.train('cut', moot.Task(captured, {STEPS}, {EVERY}))"
+    )
+    random, cut = Random(5), tmp_path / "cut"
+    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    for _ in range(share(12)):
+        command = [sys.executable, "-c", code]
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment)  # noqa: S603 - our own code
+        wanted = cut / "notes" / random.choice(["training.json", "logs-3.json", "run.json"])
+        while not wanted.exists() and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(random.random() * 0.05)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert moot.train(cut).claim == whole.claim
+        assert moot.audit(cut).is_right
+        subprocess.run(["rm", "-r", str(cut)], check=True)  # noqa: S603, S607 - our own folder
+
+
+def test_an_audit_goes_on(folders: dict[str, Path], tmp_path: Path) -> None:
+    """An audit that was stopped runs none of its intervals again, and draws none anew."""
+    seen: list[int] = []
+
+    def stop(done: int, _whole: int) -> None:
+        seen.append(done)
+        if done == EVERY + 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        moot.audit(folders["ordered"], folder=tmp_path, progress=stop)
+    again: list[int] = []
+    found = moot.audit(
+        folders["ordered"], folder=tmp_path, progress=lambda done, _: again.append(done)
+    )
+    assert found.is_right
+    assert again[0] == EVERY  # at once
+    assert len(again) == 1 + (STEPS - EVERY) + 2
+    drawn = {moot.audit(folders["ordered"], share=0.4, folder=tmp_path).intervals for _ in "abc"}
+    assert len(drawn) == 1
+
+
+def _list_objects(folder: Path) -> Iterator[Path]:
+    return (it for it in sorted(folder.rglob("*")) if len(it.name) == 64 and it.is_file())
+
+
+def test_nothing_that_is_damaged_or_missing_passes(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Each object, cut, changed or gone, is named in one line, or nobody needs it."""
+    random, needed = Random(6), 0
+    objects = [*_list_objects(folders["logged"])]
+    for place in random.sample(objects, share(len(objects), 4)):
+        folder = tmp_path / place.name[:8]
+        copytree(folders["logged"], folder)
+        path = folder / place.relative_to(folders["logged"])
+        data = path.read_bytes()
+        path.unlink()
+        match random.randrange(3):
+            case 1:
+                path.write_bytes(data[: random.randrange(len(data))])
+            case 2:
+                at = random.randrange(len(data))
+                path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        done = run_moot("audit", str(folder))
+        if done.status:
+            needed += 1
+            assert done.status in {1, 2}
+            assert complaint(done, status=done.status)
+    assert needed
+
+
+def test_a_claim_has_one_form() -> None:
+    """Whatever is no claim is refused, cut at each byte, or with other numbers and keys."""
+    claim = Claim(bytes(32), b"s" * 32, b"d" * 32, 9, 4, b"h" * 32)
+    data = claim.encode()
+    assert Claim.decode(data) == claim
+    assert claim.intervals == 3
+    fields = json.loads(data)
+    others = [
+        fields | {"steps": MAX_STEPS + 1},
+        fields | {"steps": 9.0},
+        fields | {"steps": True},
+        fields | {"steps": 3},
+        fields | {"checkpoint_every": 0},
+        fields | {"start": "00"},
+        fields | {"start": None},
+        fields | {"more": 1},
+        [fields],
+    ]
+    wrong = [json.dumps(it).encode() + b"\n" for it in others]
+    for line in [
+        *wrong,
+        *(data[:length] for length in range(len(data))),
+        data + b" ",
+        b"[" * 3_000,
+    ]:
+        with pytest.raises(CommitmentError, match="no claim about a training"):
+            Claim.decode(line)
+
+
+def test_an_interval_that_was_not_kept(folders: dict[str, Path], tmp_path: Path) -> None:
+    """It is refused in one line, and all from the start on are right all the same."""
+    folder = tmp_path / "run"
+    copytree(folders["ordered"], folder)
+    store = open_store(str(folder))
+    first = get_checkpoints(store, get_claim(store))[0]
+    (folder / name_object(STATES, first)).unlink()
+    with pytest.raises(UsageError, match="the state after 3 steps was not kept"):
+        moot.audit(folder, intervals=[1])
+    assert moot.audit(folder).is_right
+    done = run_moot("audit", str(folder), "--interval", "1")
+    assert "was not kept" in complaint(done, status=2)
+
+
+def test_a_log_of_another_program(folders: dict[str, Path]) -> None:
+    """A log that is somebody else's is not read, whatever names it."""
+    store = open_store(str(folders["logged"]))
+    task = get_claimed_task(store, get_claim(store))
+    data = get_log(store, task, 1)
+    with pytest.raises(MootError, match="step"):
+        decode_log(data, task.program, task.commitment.header.root, 2)
+    assert isinstance(decode_log(data, task.program, task.commitment.header.root, 1), StepLog)
+
+
+def test_one_trainer_a_folder(tmp_path: Path) -> None:
+    """Two trainers in one folder, none where nothing was begun, another task: each has its line."""
+    with pytest.raises(UsageError, match="no training is begun"):
+        moot.train(tmp_path / "none")
+    moot.train(tmp_path / "run", _make_task())
+    with held_alone(tmp_path / "run" / IN_USE) as is_ours:
+        assert is_ours
+        with pytest.raises(UsageError, match="another process trains"):
+            moot.train(tmp_path / "run")
+    with pytest.raises(StoreError, match="holds another run"):
+        moot.train(tmp_path / "run", _make_task("exact"))
+    with pytest.raises(UsageError, match="auditor has a folder of its own"):
+        moot.audit(tmp_path / "run", folder=tmp_path / "run")
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    """`moot train` and `moot audit` say what they did, and refuse what makes no sense."""
+    run = str(tmp_path / "run")
+    words = ("--steps", "3", "--checkpoint-every", "2", "--trust-capture")
+    done = run_moot("train", run, *words, "--cheat", "skipped-step:step=2", "--json")
+    assert done.status == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["steps"] == 3
+    found = run_moot("audit", run, "--json")
+    assert (found.status, json.loads(found.stdout)["difference"]["first_step"]) == (3, 2)
+    assert "The first difference" in run_moot("audit", run).stdout
+    assert run_moot("audit", run, "--interval", "0").status == 0
+    again = run_moot("train", run)
+    assert told["claim"] in again.stdout
+    for command, line in {
+        ("train", run, "--steps", "4"): "holds a training already; leave --steps out",
+        ("train", run, "--cheat", "lazy"): "leave --cheat out",
+        ("audit", run, "--interval", "7"): "there is no interval 7; choose from 0 to 1",
+        ("audit", run, "--claim", "12"): "names no claim",
+        ("audit", run, "--interval", "0", "--share", "0.5"): "goes without chosen intervals",
+        ("audit", str(tmp_path / "nowhere")): "is no folder",
+        ("audit", run, "--challenge", "0"): "`chain` is not set",
+        ("train", str(tmp_path / "other"), "--cheat", "steered-log"): "lies by the logs",
+        ("train", str(tmp_path / "other"), "--program", "mpl"): "mlp",
+    }.items():
+        assert line in complaint(run_moot(*command), status=2)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_folder_has_what_was_claimed(folders: dict[str, Path]) -> None:
+    """The history of a claim is an object of its folder, with a root for each checkpoint."""
+    store = open_store(str(folders["exact"]))
+    claim = get_claim(store)
+    assert len(store.get_roots(HISTORIES, claim.history)) == claim.intervals
