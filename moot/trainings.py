@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from moot.display import Displayable
-from moot.offchain.backends.table import DEFAULT
+from moot.offchain.backends.table import DEFAULT, use_engine
 from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
 from moot.offchain.datastore.places import find_folder
 from moot.offchain.datastore.store import open_store
 from moot.offchain.errors import UsageError
+from moot.offchain.native.binary64.table import DEFAULT as OWN
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import HONEST
 from moot.offchain.providers.cheats.drawing import Draws
@@ -23,7 +24,7 @@ from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task as Agreed
 from moot.offchain.training import trainer
 from moot.offchain.training.auditor import Auditor, Difference
-from moot.offchain.training.claim import get_claim
+from moot.offchain.training.claim import get_arithmetic, get_claim
 from moot.tasks import Task
 
 
@@ -121,6 +122,7 @@ def train(
     seed: int = 0,
     threads: int | None = None,
     backend: str = DEFAULT,
+    engine: str = OWN,
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Training:
@@ -133,12 +135,15 @@ def train(
         seed: of what the cheat leaves to be drawn.
         threads: threads of the kernels; results do not depend on it.
         backend: what computes: `cpu`, `cuda`, or `cuda-emulator`; nor on that.
+        engine: what computes in binary64, in `exact` and `logged`: `own`, `numpy`, `torch`,
+            `cublas`, or `path/to/file.py:Class`, an engine of your own; it is tried first.
         workers: processes that share each batch out; nor on that.
         progress: is called with the steps that are done, and all of them.
 
     Raises:
         UsageError: nothing is begun there and no task is given, or another process trains there.
         StoreError: the folder can't be read or written, or holds another training.
+        UnsuitableEngine: the engine errs by more than it may.
         WrongComputation: this machine computes something else than is defined.
 
     Example:
@@ -155,6 +160,7 @@ def train(
         seed=seed,
         threads=threads,
         backend=backend,
+        engine=engine,
         workers=workers,
         progress=progress,
     )
@@ -168,6 +174,7 @@ def train_agreed(
     seed: int,
     threads: int | None,
     backend: str,
+    engine: str,
     workers: int,
     progress: Callable[[int, int], None] | None,
 ) -> Training:
@@ -179,6 +186,9 @@ def train_agreed(
         if begun is None:
             raise UsageError(f"no training is begun in {folder}; give a task")
         agreed, behaviour = begun
+        if workers > 1 and engine != OWN:
+            raise UsageError("workers have their own engine; leave --engine or --workers out")
+        use_engine(engine, agreed.program.arithmetic, backend)
         report = progress or _ignore
         claim = trainer.train(
             store,
@@ -221,6 +231,7 @@ def audit(
     folder: str | Path | None = None,
     threads: int | None = None,
     backend: str = DEFAULT,
+    engine: str = OWN,
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Run a training again, or some of its intervals, and compare the states bit for bit.
@@ -235,10 +246,12 @@ def audit(
             there; None to keep nothing.
         threads: threads of the kernels; results do not depend on it.
         backend: what computes; nor on that.
+        engine: what computes in binary64, as in `train`.
         progress: is called with the steps that are done, and all that are to be done.
 
     Raises:
         UsageError: there is no such claim or interval, or a state was not kept.
+        UnsuitableEngine: the engine errs by more than it may.
         StoreError, CommitmentError: the training can't be had, or is not what its roots say.
 
     Example:
@@ -260,6 +273,7 @@ def audit(
         store = open_store(str(place), kept)
         found = get_claim(store, None if claim is None else _read_digest(claim))
         notes = Store(kept, is_durable=folder is not None)
+        use_engine(engine, get_arithmetic(store, found), backend)
         auditor = Auditor(store, found, notes, threads, backend)
         chosen = intervals if share is None else auditor.draw(share, seed)
         verdict = auditor.audit(chosen, progress)

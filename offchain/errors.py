@@ -20,6 +20,7 @@
     ├── UnsupportedMachine          the processor lacks what the arithmetic is made of
     ├── DeviceError                 a device or its driver is missing, too old, or fails
     │   └── DeviceLost              a device failed in the middle of a run, and its memory is gone
+    ├── UnsuitableEngine            an engine of binary64 errs by more than it may
     ├── UnsuitableEnvironment       a thread rounds otherwise or flushes subnormal numbers
     ├── NotEnoughMemory             a run does not fit into memory
     ├── ChainError                  the chain or the way to it failed
@@ -290,6 +291,10 @@ class DeviceError(MootError):
 
 class DeviceLost(DeviceError):
     """A device failed in the middle of a run: what it had in its memory is gone."""
+
+
+class UnsuitableEngine(MootError):
+    """An engine of binary64 errs by more than it may, or does not return what it should."""
 
 
 class UnsuitableEnvironment(MootError, ImportError):

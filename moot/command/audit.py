@@ -63,6 +63,7 @@ DIFFERS = 3
     help="The settings of who challenges, as `moot watch` has them: chain, referee, key, store.",
 )
 @options.backend
+@options.engine
 @options.as_json
 def audit(
     place: str,
@@ -74,6 +75,7 @@ def audit(
     challenge: int | None,
     config: Path | None,
     backend: str,
+    engine: str,
     as_json: bool,  # noqa: FBT001 - click passes it
 ) -> int:
     """Run the training at PLACE again, and compare its states with those that were claimed.
@@ -89,7 +91,8 @@ def audit(
     """
     from moot.trainings import audit as audit_training  # noqa: PLC0415 - imports numpy
 
-    settings = None if challenge is None else _read_settings(config, backend)
+    computing = {"backend": backend, "engine": engine}
+    settings = None if challenge is None else _read_settings(config, computing)
     with options.progress(quiet=as_json) as report:
         found = audit_training(
             place,
@@ -99,6 +102,7 @@ def audit(
             seed=seed,
             folder=folder,
             backend=backend,
+            engine=engine,
             progress=lambda done, whole: report("auditing", done, whole),
         )
     if as_json:
@@ -112,11 +116,11 @@ def audit(
     return DIFFERS
 
 
-def _read_settings(config: Path | None, backend: str) -> "Settings":
+def _read_settings(config: Path | None, given: dict[str, str]) -> "Settings":
     """Return the settings of who challenges, before anything slow begins."""
     from moot.offchain.parties.settings import read_settings  # noqa: PLC0415 - seldom needed
 
-    settings = read_settings(config, {"backend": backend})
+    settings = read_settings(config, given)
     settings.require("chain", "referee", "key", "store")
     return settings
 

@@ -49,7 +49,7 @@ def client() -> None:
 @_blocks("reveal", 16, "Time to show claims.")
 @_blocks("window", 16, "Time to join late.")
 @_blocks("clock", 64, "Time of a side of a match.")
-@setting_options(*_KEY, "store", "verifier", "availability", "promise_bond", *_PREMIUM)
+@setting_options(*_KEY, "engine", "store", "verifier", "availability", "promise_bond", *_PREMIUM)
 @json_lines
 def post(
     folder: Path | None,

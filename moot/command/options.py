@@ -76,6 +76,13 @@ backend = click.option(
     help="What computes: cpu, cuda (an NVIDIA device), or cuda-emulator (a device's kernels on the "
     "processor, slowly). Results do not depend on it.",
 )
+engine = click.option(
+    "--engine",
+    default="own",
+    show_default=True,
+    help="What computes in binary64, in `exact` and `logged`: own, numpy, torch, cublas, or "
+    f"path/to/file.py:Class, {RUNS_HERE}. It is tried first.",
+)
 workers = click.option(
     "--workers",
     type=click.IntRange(1),

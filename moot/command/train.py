@@ -38,6 +38,7 @@ _CAPTURED = (
     help="What to do otherwise than agreed, to try an audit; `moot dispute --help` lists cheats.",
 )
 @options.backend
+@options.engine
 @options.workers
 @options.seed
 @options.as_json
@@ -54,7 +55,8 @@ def train(folder: Path, **given: Any) -> None:
     from moot.offchain.training.trainer import PLAN  # noqa: PLC0415 - likewise
     from moot.trainings import train_agreed  # noqa: PLC0415 - likewise
 
-    as_json, backend, workers = (given.pop(name) for name in ("as_json", "backend", "workers"))
+    as_json, backend = given.pop("as_json"), given.pop("backend")
+    engine, workers = given.pop("engine"), given.pop("workers")
     cheat, seed = given.pop("cheat"), given["seed"]
     task = None
     if (folder / "notes").is_dir() and Store(folder).has_note(PLAN):
@@ -69,6 +71,7 @@ def train(folder: Path, **given: Any) -> None:
             seed=seed,
             threads=None,
             backend=backend,
+            engine=engine,
             workers=workers,
             progress=lambda count, whole: report("training", count, whole),
         )

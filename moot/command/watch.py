@@ -9,7 +9,7 @@ import click
 from moot.command.parties import json_lines, party, setting_options
 from moot.offchain.parties.settings import CONDITIONS
 
-_OTHERS = ("backend", "stand_in_blocks", "verifier", "gas_budget", *CONDITIONS)
+_OTHERS = ("backend", "engine", "stand_in_blocks", "verifier", "gas_budget", *CONDITIONS)
 
 
 @click.command(short_help="Run jobs again, and say which claims are right.")

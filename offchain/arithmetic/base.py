@@ -42,6 +42,7 @@ class Arithmetic:
         contracts: the arithmetic whose contracts referee its programs; if that is not its own name,
             they compute none of its scalar operations.
         accumulator_bytes: bytes of every fold's accumulators; None if they are elements.
+        has_engines: whether any binary64 of a machine may compute it (`native/binary64`).
     """
 
     name: str
@@ -49,6 +50,7 @@ class Arithmetic:
     find_fold: Callable[[Function, DType], Fold]
     contracts: str = "ordered"
     accumulator_bytes: int | None = None
+    has_engines: bool = False
 
     @property
     def ends_on_chain(self) -> bool:

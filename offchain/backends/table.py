@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.backends.port import Backend, FoldingBackend
 from moot.offchain.errors import UsageError
+from moot.offchain.native.binary64 import table
 
 DEFAULT = "cpu"
 """The backend that every machine has, and that computes every arithmetic."""
@@ -69,3 +70,20 @@ def get_folding(backend: Backend, arithmetic: Arithmetic) -> FoldingBackend:
     found = backend if isinstance(backend, FoldingBackend) else get_backend(DEFAULT, arithmetic)
     assert isinstance(found, FoldingBackend)
     return found
+
+
+def use_engine(engine: str, arithmetic: Arithmetic, backend: str = DEFAULT) -> None:
+    """Let this process compute by an engine of binary64, once it was tried.
+
+    Raises:
+        UsageError: there is no such engine, or the arithmetic or the backend takes none.
+        DeviceError: it needs a device that is not here.
+        UnsuitableEngine: it errs by more than an engine may.
+    """
+    if backend == DEFAULT:
+        table.use_engine(engine, arithmetic)
+    elif engine != table.DEFAULT:
+        raise UsageError(
+            f"the backend {backend} has products of its own and takes no --engine; choose the "
+            f"backend {DEFAULT}, or leave --engine out"
+        )

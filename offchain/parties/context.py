@@ -17,6 +17,7 @@ from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Standing
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.backends.table import use_engine
 from moot.offchain.chain import Contract
 from moot.offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read_password
 from moot.offchain.chain.accounts.fees import GWEI
@@ -33,6 +34,7 @@ from moot.offchain.errors import (
     Reverted,
     UsageError,
 )
+from moot.offchain.native.binary64.table import DEFAULT
 from moot.offchain.parties.events import Tell, make_say
 from moot.offchain.parties.polled_referee import PolledReferee
 from moot.offchain.parties.settings import Settings
@@ -123,6 +125,8 @@ def connected_context(
         max_fee_wei=int(settings.max_fee_gwei * GWEI), confirmations=settings.confirmations
     )
     arithmetic = find_arithmetic(settings.arithmetic)
+    if settings.engine != DEFAULT:
+        use_engine(settings.engine, arithmetic, settings.backend)
     urls = [url.strip() for url in settings.chain.split(",")]
     with open_chain(urls, signers, policy, say=make_say(tell)) as chain:
         contract = _bind(chain, settings.referee, arithmetic)

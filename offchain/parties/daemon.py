@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Standing, Status
+from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.backends.table import use_engine
 from moot.offchain.chain.accounts.fees import GWEI
 from moot.offchain.chain.answers import clean
 from moot.offchain.chain.head import Head
@@ -415,6 +417,7 @@ def opened_daemon(
         signs: whether it has a key.
     """
     settings.require("store", "folder")
+    use_engine(settings.engine, find_arithmetic(settings.arithmetic), settings.backend)
     signers, outages = open_signers(settings, tell, signs=signs), Outages(tell)
     with ExitStack() as stack:
         while True:

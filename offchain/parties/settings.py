@@ -34,6 +34,8 @@ class Settings:
         arithmetic: the arithmetic of the referee's programs.
         backend: what computes: cpu, cuda (an NVIDIA device), or cuda-emulator (its kernels on the
             processor).
+        engine: what computes in binary64, in `exact` and `logged`: own, numpy, torch, cublas, or
+            path/to/file.py:Class, whose code runs on this machine, with all that you may do.
         workers: processes among which the batches of a run are shared out.
         workers_at: a folder that hosts share, at which so many workers wait that torchrun has
             started; without it they are processes of this machine.
@@ -80,6 +82,7 @@ class Settings:
     password_from: str = ""
     arithmetic: str = "ordered"
     backend: str = "cpu"
+    engine: str = "own"
     workers: int = 1
     workers_at: str = ""
     store: str = ""

@@ -8,7 +8,6 @@ import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -20,7 +19,7 @@ from moot.offchain.errors import WrongLog
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.recipe import Recipe
-from moot.offchain.native.doubles import set_product
+from moot.offchain.native.binary64.current import set_engine
 from moot.offchain.programs.graph import Kind, Node, Program
 from moot.offchain.programs.roots import ProgramTree
 from moot.offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_log
@@ -31,7 +30,7 @@ from moot.offchain.replication.logs import compare_by_log, name_log
 from moot.offchain.replication.orders import Answer, Method, Order, choose_start
 from moot.offchain.replication.outcome import Outcome, count, get_share
 from moot.offchain.replication.profiles import ALL_PROFILES, Profile
-from moot.offchain.replication.sums import make_product, multiply_arrays
+from moot.offchain.replication.sums import ProfileEngine
 from moot.offchain.replication.timing import make_stock
 
 METHOD = "proven"
@@ -70,7 +69,7 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     yield Answer(start)
     stock = make_stock(recipe, start, order) if order.timed else {}
     profile = ALL_PROFILES[order.profile]
-    set_product(partial(multiply_arrays, make_product(profile)))
+    set_engine(ProfileEngine(profile))
     executor = Executor(program, profile.threads, profile.backend)
     root = ProgramTree(program).header.root
     state = list(start.values())

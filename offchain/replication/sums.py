@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from moot.offchain.commitments.tensors import Array
+from moot.offchain.native.binary64.base import Doubles, Engine
 from moot.offchain.replication.profiles import Profile
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -78,10 +79,20 @@ def make_product(profile: Profile) -> Product:
     return product
 
 
-def multiply_arrays(product: Product, a: Array, b: Array) -> Array:
-    """Return a product of arrays."""
-    result: Array = product(torch.from_numpy(a), torch.from_numpy(b)).numpy()
-    return result
+class ProfileEngine(Engine):
+    """The engine of binary64 under a profile, for programs in `exact` and `logged`.
+
+    Args:
+        profile: the profile.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self._product = make_product(profile)
+
+    def multiply(self, a: Doubles, b: Doubles) -> Array:
+        """See Engine."""
+        found: Array = self._product(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+        return found
 
 
 def _permute(tensor: torch.Tensor, axis: int) -> torch.Tensor:

@@ -9,7 +9,6 @@ with one line: the names, types and sizes of the tensors, and a report.
 import json
 import sys
 from collections.abc import Iterator
-from functools import partial
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -27,12 +26,12 @@ from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import Recipe, find_form, get_batch
 from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state
-from moot.offchain.native.doubles import set_product
+from moot.offchain.native.binary64.current import set_engine
 from moot.offchain.native.threads import set_threads
 from moot.offchain.replication.methods import find_method
 from moot.offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
 from moot.offchain.replication.profiles import ALL_PROFILES
-from moot.offchain.replication.sums import make_product, multiply_arrays, summing
+from moot.offchain.replication.sums import ProfileEngine, summing
 from moot.offchain.replication.timing import make_stock
 
 
@@ -91,7 +90,7 @@ def _train_by_executor(recipe: Recipe, order: Order) -> Iterator[Answer]:
     assert order.arithmetic is not None
     captured = capture(recipe, trust=True, arithmetic=find_arithmetic(order.arithmetic))
     profile = ALL_PROFILES[order.profile]
-    set_product(partial(multiply_arrays, make_product(profile)))
+    set_engine(ProfileEngine(profile))
     executor = Executor(captured.program, profile.threads, profile.backend)
     names = [slot.name for slot in captured.program.state]
     start = choose_start(order, dict(zip(names, captured.initial_state, strict=True)))

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Self
 
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
@@ -125,6 +126,11 @@ def get_claim(store: DataStore, digest: Digest | None = None) -> Claim:
 def _check(digest: Digest, data: bytes) -> None:
     if Claim.decode(data).digest != digest:
         raise CommitmentError("it is another claim")
+
+
+def get_arithmetic(store: DataStore, claim: Claim) -> Arithmetic:
+    """Return the arithmetic of the program that was trained."""
+    return store.get_program(claim.program, MAX_OPERATORS, MAX_SLOTS).arithmetic
 
 
 def get_claimed_task(store: DataStore, claim: Claim) -> Task:

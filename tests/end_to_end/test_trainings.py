@@ -13,21 +13,25 @@ from random import Random
 from shutil import copytree
 
 import pytest
+import torch
 
 import moot
 from moot.offchain.datastore.objects import HISTORIES, STATES, name_object
 from moot.offchain.datastore.store import open_store
 from moot.offchain.errors import CommitmentError, MootError, StoreError, UsageError
 from moot.offchain.files import held_alone
+from moot.offchain.native.binary64.current import computing_by, get_engine
 from moot.offchain.parties.client import read_task
 from moot.offchain.programs.rounding.entries import StepLog, decode_log
-from moot.offchain.providers.publication import get_log
+from moot.offchain.providers.logs import agree_on_logs
+from moot.offchain.providers.publication import get_log, put_task
 from moot.offchain.training.claim import (
     MAX_STEPS,
     Claim,
     get_checkpoints,
     get_claim,
     get_claimed_task,
+    put_claim,
 )
 from moot.offchain.training.trainer import IN_USE
 from tests.end_to_end.command import complaint
@@ -38,12 +42,65 @@ from tests.store_helpers import serving
 STEPS, EVERY = 7, 3
 ARITHMETICS = ("ordered", "exact", "logged")
 TURNED = "turned"
+WORST = """
+import ctypes, platform
+from dataclasses import dataclass
+import numpy as np
+from moot.offchain.native.binary64.base import Engine
+
+LIBRARY = ctypes.CDLL(None)
+UP = {"x86_64": 0x800, "aarch64": 0x400000}[platform.machine()]
+
+@dataclass
+class Worst(Engine):
+    \"\"\"Adds up all that is positive before the rest, and rounds each sum upwards.\"\"\"
+
+    def add_up(self, terms):
+        ordered = -np.sort(-terms, axis=1)
+        LIBRARY.fesetround(UP)
+        try:
+            return np.cumsum(ordered, axis=1)[:, -1]
+        finally:
+            LIBRARY.fesetround(0)
+"""
 CHEATS = ("skipped-step", "wrong-output", "wrong-learning-rate", "poisoned-batch", "wrong-start")
 
 
-def _make_task(arithmetic: str = "ordered", program: str = "mlp") -> moot.Task:
-    captured = moot.capture(program, arithmetic=arithmetic, trust=True)
+def _make_task(arithmetic: str = "ordered") -> moot.Task:
+    captured = moot.capture("mlp", arithmetic=arithmetic, trust=True)
     return moot.Task(captured, STEPS, EVERY)
+
+
+class _Seen(torch.nn.Module):
+    """A layer with long sums, a few of which are near a boundary, and whose results are state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(2_048, 128)
+        self.register_buffer("seen", torch.zeros(512, 128))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the layer's results, and keep them."""
+        found: torch.Tensor = self.linear(x)
+        self.get_buffer("seen").copy_(found.detach())
+        return found
+
+
+def _make_wide(every: int = EVERY) -> moot.Task:
+    torch.manual_seed(3)
+    model = _Seen()
+    recipe = moot.TrainingRecipe(
+        model=model,
+        loss=lambda it, x: it(x).square().mean(),
+        optimizer=torch.optim.SGD(model.parameters(), 0.1),
+        batch=lambda step: (torch.randn(512, 2_048, generator=_seed(step)),),
+    )
+    captured = moot.capture(recipe, arithmetic="logged", trust=True)
+    return moot.Task(captured, STEPS, every)
+
+
+def _seed(step: int) -> torch.Generator:
+    return torch.Generator().manual_seed(step)
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +109,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
     for name in (*ARITHMETICS, TURNED):
         made[name] = tmp_path_factory.mktemp(name)
-        is_turned = name == TURNED
-        task = _make_task("logged" if is_turned else name, "gpt2" if is_turned else "mlp")
-        moot.train(made[name], task)
+        moot.train(made[name], _make_wide() if name == TURNED else _make_task(name))
     return made
 
 
@@ -82,6 +137,34 @@ def test_logs_have_entries_that_are_read_one_by_one(folders: dict[str, Path]) ->
     assert task.logs is not None
     assert sum(log.count for log in task.logs) > 0
     assert read_task(folders[TURNED], None).logs == tuple(task.logs)
+
+
+def test_another_engine_is_corrected_by_the_logs(folders: dict[str, Path], tmp_path: Path) -> None:
+    """Who errs as far as an engine may needs the entries; without them there are other bits."""
+    (tmp_path / "mine.py").write_text(WORST)
+    engine, folder = f"{tmp_path}/mine.py:Worst", folders[TURNED]
+    with computing_by(get_engine()):
+        assert moot.audit(folder).corrections == 0
+        found = moot.audit(folder, engine=engine)
+        assert found.is_right
+        assert found.corrections > 0
+        moot.train(tmp_path / "other", _make_wide(every=1), engine=engine)
+        assert moot.audit(tmp_path / "other").corrections > 0
+        strip_logs(tmp_path / "other", tmp_path / "bare")
+        assert not moot.audit(tmp_path / "bare").is_right
+
+
+def strip_logs(folder: Path, bare: Path) -> None:
+    """Publish a training once more, with logs that are empty."""
+    store, other = open_store(str(folder)), open_store(str(bare))
+    claim = get_claim(store)
+    task = get_claimed_task(store, claim)
+    stripped = agree_on_logs(task, [StepLog() for _ in range(task.steps)])
+    put_task(other, stripped)
+    for root in get_checkpoints(store, claim):
+        other.put_state(store.get_state(root, task.program.state))
+    other.put_roots(HISTORIES, get_checkpoints(store, claim))
+    put_claim(other, stripped, claim.history)
 
 
 def test_what_the_client_posts_is_what_was_trained(folders: dict[str, Path]) -> None:

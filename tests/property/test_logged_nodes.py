@@ -20,11 +20,14 @@ from moot.offchain.backends.cpu.logged.plans import Journaled
 from moot.offchain.backends.cpu.logged.terms import TermReader
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.execution.readable import from_bits, to_bits
-from moot.offchain.native import doubles
+from moot.offchain.native.binary64.base import Engine
+from moot.offchain.native.binary64.current import computing_by
+from moot.offchain.native.binary64.numpy import NumpyEngine
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from moot.offchain.programs.rounding.entries import StepLog, make_log
 from moot.offchain.programs.rounding.journals import Journal, Reading, Writing
 from moot.offchain.programs.rounding.meaning import apply_entry, compute_logged_element, is_loggable
+from moot.offchain.replication.engines import TorchEngine
 from tests.property.test_executor_nodes import KINDS, Case
 from tests.quick import every, share
 from tests.sweeps.records import load
@@ -222,15 +225,39 @@ def test_what_a_trainer_logs_counts(
     assert logged
 
 
+class Backwards(Engine):
+    """An engine that adds up from the last term to the first."""
+
+    def multiply(self, a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> Array:
+        """See Engine."""
+        found: Array = a[..., ::-1] @ b[..., ::-1, :]
+        return found
+
+
+@pytest.mark.parametrize("make", [NumpyEngine, TorchEngine])
+@pytest.mark.parametrize(("kind", "steps"), [(kind, 60) for kind in SUMS])
+def test_logs_bridge_engines(kind: Kind, steps: int, make: type[Engine]) -> None:
+    """Whoever writes by one engine and whoever reads by another come to the same bits."""
+    rng, engines = np.random.default_rng([kind, steps, 5]), (Engine(), make())
+    for writer, reader in (engines, engines[::-1]):
+        subject, writing = make_sum(kind, *draw_sums(rng, kind, 24, steps)), Writing()
+        with computing_by(writer):
+            out = subject.run(writing)
+        reading = Reading(writing.log)
+        with computing_by(reader):
+            assert_same(out, subject.run(reading))
+        assert not reading.void
+        assert_same(out, subject.define(writing.log))
+
+
 @pytest.mark.parametrize(("kind", "steps"), [(kind, 150) for kind in SUMS[:2]])
-def test_logs_bridge_other_orders(kind: Kind, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_bridge_other_orders(kind: Kind, steps: int) -> None:
     """Sums in another order are rounded otherwise here and there, and the log corrects that."""
     rng, corrections = np.random.default_rng([kind, steps, 2]), 0
     for _ in range(4):
         subject, writing = make_sum(kind, *draw_sums(rng, kind, 100, steps)), Writing()
         out = subject.run(writing)
-        with monkeypatch.context() as patch:
-            patch.setattr(doubles, "_chosen", [lambda a, b: a[..., ::-1] @ b[..., ::-1, :]])
+        with computing_by(Backwards()):
             reading = Reading(writing.log)
             assert_same(out, subject.run(reading))
         assert not reading.void

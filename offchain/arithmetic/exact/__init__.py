@@ -29,4 +29,5 @@ EXACT = Arithmetic(
     find_fold=find_fold,
     contracts="exact",
     accumulator_bytes=sums.WIDTH_BYTES,
+    has_engines=True,
 )

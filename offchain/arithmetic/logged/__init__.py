@@ -10,4 +10,4 @@ cannot be relied on to tell the sides apart (`band.py`). An entry for any other 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import find_fold
 
-LOGGED = Arithmetic("logged", version=1, find_fold=find_fold)
+LOGGED = Arithmetic("logged", version=1, find_fold=find_fold, has_engines=True)

@@ -35,7 +35,8 @@ from moot.offchain.backends.cpu.scatters import Scatter, depends_on_named
 from moot.offchain.backends.port import Plan
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.errors import ProgramError
-from moot.offchain.native.doubles import Doubles
+from moot.offchain.native.binary64.base import Doubles
+from moot.offchain.native.binary64.current import evaluate
 from moot.offchain.programs.graph import Kind, Node, Operand
 from moot.offchain.programs.rounding.entries import StepLog
 from moot.offchain.programs.rounding.journals import Journal, Reading
@@ -250,7 +251,7 @@ class _Function(Journaled):
     def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
         operands = [x.astype(np.float64) for x in read_operands(self._node, elements, flats)]
         function = self._node.function
-        results = FUNCTIONS[function](*operands)
+        results = evaluate(function, *operands)
 
         def settle(places: Integers) -> Floats:
             chosen = [x[places].astype(np.float32) for x in operands]
@@ -269,10 +270,8 @@ def _bound(results: Doubles) -> Doubles:
 
 
 def _make_apply(function: Function, reach: float) -> Apply:
-    compute = FUNCTIONS[function]
-
     def apply(out: Array, *operands: Array) -> None:
-        results = np.ascontiguousarray(compute(*(x.astype(np.float64) for x in operands)))
+        results = evaluate(function, *(x.astype(np.float64) for x in operands))
         round_values(results.reshape(-1), reach * _SHARE, np.asarray(out, np.float32).reshape(-1))
 
     return apply
