@@ -14,7 +14,7 @@ from moot.offchain.backends.table import DEFAULT, use_engine
 from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
 from moot.offchain.datastore.places import find_folder
 from moot.offchain.datastore.store import open_store
-from moot.offchain.errors import UsageError
+from moot.offchain.errors import CommitmentError, UsageError
 from moot.offchain.native.binary64.table import DEFAULT as OWN
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import HONEST
@@ -23,8 +23,14 @@ from moot.offchain.providers.cheats.reading import read_cheat
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task as Agreed
 from moot.offchain.training import trainer
-from moot.offchain.training.auditor import Auditor, Difference
+from moot.offchain.training.auditor import (
+    Auditor,
+    Difference,
+    draw_intervals,
+    require_intervals,
+)
 from moot.offchain.training.claim import get_arithmetic, get_claim
+from moot.offchain.training.trainer import PUBLISHED_FILE as FILE
 from moot.tasks import Task
 
 
@@ -179,6 +185,10 @@ def train_agreed(
     progress: Callable[[int, int], None] | None,
 ) -> Training:
     """Train a task as providers have it; arguments and errors are those of `train`."""
+    if workers > 1 and engine != OWN:
+        raise UsageError("workers have their own engine; leave --engine or --workers out")
+    if task is not None:
+        use_engine(engine, task.program.arithmetic, backend)
     with trainer.opened_folder(folder) as store:
         begun = trainer.resume(store)
         if task is not None:
@@ -186,8 +196,6 @@ def train_agreed(
         if begun is None:
             raise UsageError(f"no training is begun in {folder}; give a task")
         agreed, behaviour = begun
-        if workers > 1 and engine != OWN:
-            raise UsageError("workers have their own engine; leave --engine or --workers out")
         use_engine(engine, agreed.program.arithmetic, backend)
         report = progress or _ignore
         claim = trainer.train(
@@ -266,6 +274,8 @@ def audit(
     own = find_folder(str(place))
     if own is not None and not Path(own).is_dir():
         raise UsageError(f"{place} is no folder; `moot train {place}` makes one")
+    if own is not None and (Path(own) / FILE).exists():
+        return _audit_published(Path(own), claim, intervals, share, seed, progress or _ignore)
     with ExitStack() as stack:
         kept = Path(folder or stack.enter_context(TemporaryDirectory(prefix="moot-")))
         if own is not None and Path(own).resolve() == kept.resolve():
@@ -278,6 +288,32 @@ def audit(
         chosen = intervals if share is None else auditor.draw(share, seed)
         verdict = auditor.audit(chosen, progress)
     return Audit(**{name: getattr(verdict, name) for name in Audit.__dataclass_fields__})
+
+
+def _audit_published(
+    folder: Path,
+    claim: bytes | str | None,
+    intervals: Sequence[int] | None,
+    share: float | None,
+    seed: int | None,
+    report: Callable[[int, int], None],
+) -> Audit:
+    """Audit a training by the published method, of which the trainer's folder has all."""
+    from moot.offchain.training import published  # noqa: PLC0415 - imports torch
+
+    found = published.Published.read(folder)
+    if found is None or not found.is_whole:
+        raise UsageError(f"{folder} holds no finished training; `moot train {folder}` goes on")
+    if claim is not None and _read_digest(claim) != found.claim:
+        raise CommitmentError(f"{folder} has the claim {found.claim.hex()}, and not that one")
+    count = found.plan.intervals
+    chosen = [*range(count)] if intervals is None else sorted({*intervals})
+    if share is not None:
+        chosen = draw_intervals(count, share, seed)
+    require_intervals(chosen, count)
+    done, corrections, difference = published.audit(folder, found, chosen, report)
+    steps = len(done) * found.plan.checkpoint_every
+    return Audit(found.claim, tuple(done), count, steps, corrections, 0, difference)
 
 
 def _read_digest(text: bytes | str) -> bytes:

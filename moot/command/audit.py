@@ -136,8 +136,8 @@ def _challenge(settings: "Settings", job_id: int, place: str, digest: bytes) -> 
     with TemporaryDirectory(prefix="moot-") as kept, until_terminated():
         claim = get_claim(open_store(place, kept), digest)
         has_won = challenge(settings, Lines(as_json=False, stream=sys.stderr), job_id, claim)
-    word = "has won" if has_won else "has no claim that has won"
-    click.echo(f"job {job_id} is over: this auditor {word}", err=True)
+        word = "has won" if has_won else "has no claim that has won"
+        click.echo(f"job {job_id} is over: this auditor {word}", err=True)
 
 
 def _show(found: "Audit") -> None:

@@ -28,7 +28,7 @@ def provider() -> None:
 @click.option("--referee", required=True, help="The address of the referee contract.")
 @options.length(16, 4)
 @options.leaf
-@setting_options("verifier", "backend", *CONDITIONS)
+@setting_options("arithmetic", "verifier", "backend", *CONDITIONS)
 @options.as_json
 def check(
     job: int,
@@ -53,6 +53,7 @@ def check(
     joined, 3 when it has problems.
     """
     from moot.contracts.deployment import bind_referee  # noqa: PLC0415 - imports the compiler
+    from moot.offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - imports numpy
     from moot.offchain.chain import connect  # noqa: PLC0415 - imports the chain
     from moot.offchain.disputes.joining.conditions import (  # noqa: PLC0415 - likewise
         check_cost,
@@ -65,6 +66,7 @@ def check(
     from moot.offchain.disputes.joining.job_check import agree_on, check_job  # noqa: PLC0415 - likewise
     from moot.offchain.disputes.referee.on_chain import ChainReferee  # noqa: PLC0415 - likewise
     from moot.offchain.parties.computing import make_conditions  # noqa: PLC0415 - likewise
+    from moot.offchain.parties.referees import require_decidable  # noqa: PLC0415 - likewise
     from moot.offchain.parties.workshop import Checks  # noqa: PLC0415 - likewise
     from moot.offchain.providers.publication import get_program, get_task  # noqa: PLC0415 - numpy
     from moot.offchain.providers.setting import choose_leaf  # noqa: PLC0415 - likewise
@@ -73,10 +75,12 @@ def check(
     every = options.choose_interval(checkpoint_every, 4, steps)
     settings = read_settings(config, given)
     leaf_mode = choose_leaf(leaf, settings.arithmetic)
+    arithmetic = find_arithmetic(settings.arithmetic)
     announce_settings(settings)
     with connect(chain) as opened, options.opened_store(published) as store:
         address = options.parse_address(referee, "--referee")
-        contract = bind_referee(opened, address)
+        require_decidable(opened, address, arithmetic)
+        contract = bind_referee(opened, address, arithmetic)
         found = ChainReferee(opened, contract, 0).job(job)
         conditions = make_conditions(settings, found.terms, Checks.ALL)
         conditions = replace(conditions, leaf_mode=leaf_mode)

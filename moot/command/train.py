@@ -1,6 +1,7 @@
 """`moot train`: train in a folder, and claim what has come out."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,11 @@ from moot.offchain.errors import UsageError
 if TYPE_CHECKING:
     from moot.offchain.providers.task import Task
 
+OWN, PUBLISHED = "own", "published"
+_NOT_PUBLISHED = (
+    *("inference", "data", "arithmetic", "trust_capture"),
+    *("backend", "engine", "workers"),
+)
 _CAPTURED = (
     *("program", "size", "precision", "inference", "data", "trust_capture", "steps"),
     *("checkpoint_every", "arithmetic", "seed"),
@@ -33,6 +39,13 @@ _CAPTURED = (
 @options.dataset
 @options.arithmetic
 @click.option(
+    "--method",
+    default=OWN,
+    show_default=True,
+    help="own; or published: stock torch in binary64 with a log of all roundings, as in arXiv "
+    "2403.09603, to measure it (examples and files, no dataset).",
+)
+@click.option(
     "--cheat",
     default="",
     help="What to do otherwise than agreed, to try an audit; `moot dispute --help` lists cheats.",
@@ -47,7 +60,8 @@ def train(folder: Path, **given: Any) -> None:
 
     That is the program, its start, its data, the state of every checkpoint, the rounding logs of
     `--arithmetic logged`, and the claim, whose digest is printed. Nothing of it has to be believed.
-    A training that was stopped goes on from its last checkpoint, by `moot train FOLDER` alone.
+    A training that was stopped goes on from its last checkpoint, by `moot train FOLDER` alone (and
+    --method published, if it was trained so).
 
     `moot store serve FOLDER` shows it to others, and `moot audit` runs it again.
     """
@@ -58,6 +72,10 @@ def train(folder: Path, **given: Any) -> None:
     as_json, backend = given.pop("as_json"), given.pop("backend")
     engine, workers = given.pop("engine"), given.pop("workers")
     cheat, seed = given.pop("cheat"), given["seed"]
+    method = given.pop("method")
+    if method != OWN:
+        _train_as_published(folder, method, given, cheat, as_json=as_json)
+        return
     task = None
     if (folder / "notes").is_dir() and Store(folder).has_note(PLAN):
         _refuse_given(folder)
@@ -87,10 +105,51 @@ def train(folder: Path, **given: Any) -> None:
     console.print(f"history  {result['history']}")
 
 
+def _train_as_published(
+    folder: Path, method: str, given: dict[str, Any], cheat: str, *, as_json: bool
+) -> None:
+    """Train by the published method."""
+    from moot.offchain.training import published  # noqa: PLC0415 - imports torch
+
+    if method != PUBLISHED:
+        raise UsageError.unknown("method", method, (OWN, PUBLISHED))
+    context = click.get_current_context()
+    for name in _NOT_PUBLISHED:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"--method published has no {option}: stock torch computes")
+    if options.choose_dataset(given) is not None:
+        raise UsageError("--method published takes the recipe's own batches, and no --dataset")
+    known = published.Published.read(folder)
+    steps = options.check_steps(given["steps"], inference=False)
+    every = options.choose_interval(given["checkpoint_every"], 4, steps)
+    program, size, precision = (given[name] for name in ("program", "size", "precision"))
+    plan = published.Plan(program, size, precision, given["seed"], steps, every)
+    if known is not None and not _is_given(("program", "size", "precision", "seed", "steps")):
+        plan = known.plan
+    dishonesty = published.read_dishonesty(cheat)
+    with options.progress(quiet=as_json) as report:
+        done = published.train(
+            folder, plan, dishonesty, lambda count, whole: report("training", count, whole)
+        )
+    result = {"folder": str(folder), "claim": done.claim.hex(), "steps": plan.steps}
+    if as_json:
+        click.echo(json.dumps(result | {"checkpoint_every": plan.checkpoint_every}, indent=2))
+    else:
+        click.echo(f"{plan.steps:,} steps are in {folder}, as published")
+        click.echo(f"claim    {result['claim']}")
+
+
+def _is_given(names: Sequence[str]) -> bool:
+    """Return whether one of these options was given."""
+    context = click.get_current_context()
+    return any(context.get_parameter_source(it) is not ParameterSource.DEFAULT for it in names)
+
+
 def _refuse_given(folder: Path) -> None:
     """Refuse options that say what to train, where something is trained already."""
     context = click.get_current_context()
-    for name in (*_CAPTURED, *options.DATASET, "cheat"):
+    for name in (*_CAPTURED, *options.DATASET, "cheat", "method"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             option = "--" + name.replace("_", "-")
             raise UsageError(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from moot.contracts.model.types import Job
-from moot.contracts.reasons import Standing
+from moot.contracts.reasons import Standing, Status
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.objects import compute_batches_root
 from moot.offchain.errors import UsageError
@@ -11,6 +11,7 @@ from moot.offchain.parties.context import PartyContext
 from moot.offchain.parties.daemon import opened_daemon
 from moot.offchain.parties.events import Tell
 from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.turns import Seat
 from moot.offchain.parties.watcher import Watcher
 from moot.offchain.parties.works import Work
 from moot.offchain.providers.publication import list_headers
@@ -32,6 +33,13 @@ class Challenger(Watcher):
     def __init__(self, context: PartyContext, jobs: Sequence[int]) -> None:
         super().__init__(context, jobs, 1.0)
         self.standing = Standing.NONE
+
+    def observe(self, work: Work, seat: Seat) -> None:
+        """See Watcher; a job in which nobody has claimed anything is left when none can be."""
+        super().observe(work, seat)
+        last = work.job.reveal_deadline + work.job.terms.window_blocks
+        if seat.view.block > last and not seat.view.tournament.get_claims():
+            self.leave(work, "nobody has claimed anything in it")
 
     def leave(self, work: Work, problem: str = "") -> None:
         """See PartyDaemon; with the job's end this one's work is over."""
@@ -72,7 +80,10 @@ def challenge(settings: Settings, tell: Tell, job_id: int, claim: Claim) -> bool
 
 
 def require_about(job_id: int, job: Job, claim: Claim) -> None:
-    """Refuse a job that is not about the training of a claim (`UsageError`)."""
+    """Refuse a job that is closed, or not about the training of a claim (`UsageError`)."""
+    if job.status is not Status.OPEN:
+        name = job.status.name.lower()
+        raise UsageError(f"job {job_id} is {name} already; only an open one can be joined")
     terms = job.terms
     data: Digest = bytes(32)
     if terms.batch_slots:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from moot.contracts.model.types import NOBODY, Job, Terms
 from moot.contracts.reasons import LeafMode, Status
+from moot.offchain.chain import Address
 from moot.offchain.chain.head import Head
 from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
 from moot.offchain.commitments.tags import Tag
@@ -24,6 +25,7 @@ from moot.offchain.parties.buying import demand_result, look_after
 from moot.offchain.parties.context import Closer, PartyContext
 from moot.offchain.parties.deliveries import Deliveries
 from moot.offchain.parties.promises import Promises
+from moot.offchain.parties.referees import require_decidable
 from moot.offchain.parties.settings import to_wei
 from moot.offchain.parties.turns import PATIENCE_S, Seat, is_passing, play, take_turns, tell_made
 from moot.offchain.programs.graph import Slot
@@ -55,9 +57,17 @@ def post(
         leaf_mode: who decides the leaves.
 
     Raises:
+        UsageError: nobody could decide such a job at this referee; nothing was published or paid.
         RefereeError, ChainError: the job is not accepted; the task is published all the same.
     """
     context.settings.require("store", *(("verifier",) if leaf_mode is LeafMode.OPERATOR else ()))
+    arithmetic = task.program.arithmetic
+    if leaf_mode is LeafMode.SCALAR and not arithmetic.ends_on_chain:
+        raise UsageError(
+            f"no contract computes a scalar operation of `{arithmetic.name}`; choose the leaf "
+            "operator, and a verifier"
+        )
+    require_decidable(context.chain, Address(context.referee.address), arithmetic)
     promises = Promises(context) if context.settings.promise_bond else None
     deliveries = Deliveries(context) if context.settings.premium else None
     put_task(open_store(context.settings.store, context.folder / "published"), task)

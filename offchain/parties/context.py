@@ -108,8 +108,15 @@ def open_signers(settings: Settings, tell: Tell, *, signs: bool) -> Sequence[Key
         raise UsageError(
             f"the referee {settings.referee!r:.60} is no address; give 0x and 40 digits"
         )
-    if not signs:
-        return ()
+    return open_keys(settings, tell) if signs else ()
+
+
+def open_keys(settings: Settings, tell: Tell) -> Sequence[KeyAccount]:
+    """Return the accounts that sign; it is told if a key is open to others.
+
+    Raises:
+        KeystoreError: the key can't be opened.
+    """
     password = read_password(settings.password_from or None)
     if line := find_exposure(Path(settings.key)):
         tell("exposed", line, key=settings.key)
@@ -121,19 +128,31 @@ def connected_context(
     settings: Settings, tell: Tell, signers: Sequence[KeyAccount]
 ) -> Iterator[PartyContext]:
     """Open the chain and the referee for accounts; without any, the party only looks."""
-    policy = FeePolicy(
-        max_fee_wei=int(settings.max_fee_gwei * GWEI), confirmations=settings.confirmations
-    )
     arithmetic = find_arithmetic(settings.arithmetic)
     if settings.engine != DEFAULT:
         use_engine(settings.engine, arithmetic, settings.backend)
-    urls = [url.strip() for url in settings.chain.split(",")]
-    with open_chain(urls, signers, policy, say=make_say(tell)) as chain:
+    with opened_chain(settings, tell, signers) as chain:
         contract = _bind(chain, settings.referee, arithmetic)
         address = signers[0].address if signers else NOBODY
         referee = PolledReferee(chain, contract, arithmetic, address, settings.block_seconds)
-        referee.look_first(len(urls))
+        referee.look_first(len(_list_urls(settings)))
         yield PartyContext(settings, chain, referee, address, tell)
+
+
+@contextmanager
+def opened_chain(
+    settings: Settings, tell: Tell, signers: Sequence[KeyAccount]
+) -> Iterator[OwnChain]:
+    """Open the chain of some settings, on which these accounts sign."""
+    policy = FeePolicy(
+        max_fee_wei=int(settings.max_fee_gwei * GWEI), confirmations=settings.confirmations
+    )
+    with open_chain(_list_urls(settings), signers, policy, say=make_say(tell)) as chain:
+        yield chain
+
+
+def _list_urls(settings: Settings) -> list[str]:
+    return [url.strip() for url in settings.chain.split(",")]
 
 
 def _bind(chain: OwnChain, address: str, arithmetic: Arithmetic) -> Contract:

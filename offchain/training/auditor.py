@@ -6,7 +6,7 @@ that differs is where the trainer has claimed something else than the program, o
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
@@ -136,10 +136,7 @@ class Auditor:
         """
         key = f"{share} {'' if seed is None else seed}"
         if key not in self._noted["drawn"]:
-            count = max(1, round(share * self.claim.intervals))
-            source = Random(secrets.randbits(256) if seed is None else seed)  # noqa: S311 - no key
-            drawn = sorted(source.sample(range(self.claim.intervals), count))
-            self._noted["drawn"][key] = drawn
+            self._noted["drawn"][key] = draw_intervals(self.claim.intervals, share, seed)
             self._write_notes()
         found: list[int] = self._noted["drawn"][key]
         return found
@@ -160,9 +157,7 @@ class Auditor:
             StoreError: what the trainer has published can't be had.
         """
         chosen = sorted({*(range(self.claim.intervals) if intervals is None else intervals)})
-        for wrong in {*chosen} - {*range(self.claim.intervals)}:
-            last = self.claim.intervals - 1
-            raise UsageError(f"there is no interval {wrong}; choose from 0 to {last}")
+        require_intervals(chosen, self.claim.intervals)
         total = sum(len(self._list_steps(it)) for it in chosen)
         done = 0
         for place, interval in enumerate(chosen):
@@ -277,6 +272,24 @@ class Auditor:
     @property
     def _note_name(self) -> str:
         return f"audit-{self.claim.digest.hex()}"
+
+
+def draw_intervals(count: int, share: float, seed: int | None = None) -> list[int]:
+    """Return a drawn share of so many intervals, at least one, ascending.
+
+    Args:
+        count: how many there are.
+        share: of them, above 0 and at most 1.
+        seed: what is drawn from; by default what nobody can know.
+    """
+    source = Random(secrets.randbits(256) if seed is None else seed)  # noqa: S311 - it makes no key
+    return sorted(source.sample(range(count), max(1, round(share * count))))
+
+
+def require_intervals(chosen: Iterable[int], count: int) -> None:
+    """Refuse intervals of which there are none (`UsageError`)."""
+    for wrong in {*chosen} - {*range(count)}:
+        raise UsageError(f"there is no interval {wrong}; choose from 0 to {count - 1}")
 
 
 def _find_differing(mine: Array, theirs: Array) -> Array:

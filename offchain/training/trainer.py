@@ -37,6 +37,8 @@ from moot.offchain.providers.task import Task
 from moot.offchain.training.claim import Claim, put_claim
 
 IN_USE, PLAN = "in-use", "training"
+PUBLISHED_FILE = "published.json"
+"""The file that says of a folder that it was trained by the published method."""
 
 
 class Trainer(Run):

@@ -18,13 +18,14 @@ import torch
 import moot
 from moot.offchain.datastore.objects import HISTORIES, STATES, name_object
 from moot.offchain.datastore.store import open_store
-from moot.offchain.errors import CommitmentError, MootError, StoreError, UsageError
+from moot.offchain.errors import CommitmentError, LogError, MootError, StoreError, UsageError
 from moot.offchain.files import held_alone
 from moot.offchain.native.binary64.current import computing_by, get_engine
 from moot.offchain.parties.client import read_task
 from moot.offchain.programs.rounding.entries import StepLog, decode_log
 from moot.offchain.providers.logs import agree_on_logs
 from moot.offchain.providers.publication import get_log, put_task
+from moot.offchain.training import published
 from moot.offchain.training.claim import (
     MAX_STEPS,
     Claim,
@@ -373,3 +374,95 @@ def test_a_folder_has_what_was_claimed(folders: dict[str, Path]) -> None:
     store = open_store(str(folders["exact"]))
     claim = get_claim(store)
     assert len(store.get_roots(HISTORIES, claim.history)) == claim.intervals
+
+
+PLAN = published.Plan("mlp", "tiny", "fp32", 0, 6, 2)
+
+
+@pytest.fixture(scope="module")
+def published_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training by the published method."""
+    folder = tmp_path_factory.mktemp("published")
+    published.train(folder, PLAN, None, lambda _done, _whole: None)
+    return folder
+
+
+def test_the_published_method_is_audited(published_folder: Path) -> None:
+    """All intervals, a drawn share, and one by itself are as claimed; others are refused."""
+    found = moot.audit(published_folder)
+    assert (found.is_right, found.of, found.steps) == (True, 3, 6)
+    assert moot.audit(published_folder, intervals=[2], claim=found.claim).steps == 2
+    assert len(moot.audit(published_folder, share=0.4, seed=1).intervals) == 1
+    with pytest.raises(UsageError, match="no interval 3"):
+        moot.audit(published_folder, intervals=[3])
+    with pytest.raises(CommitmentError, match="not that one"):
+        moot.audit(published_folder, claim=bytes(32))
+
+
+def test_a_published_training_goes_on(published_folder: Path, tmp_path: Path) -> None:
+    """A trainer that is stopped goes on from its last checkpoint, to the same claim and logs."""
+
+    def stop(done: int, _whole: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        published.train(tmp_path, PLAN, None, stop)
+    with pytest.raises(UsageError, match="no finished training"):
+        moot.audit(tmp_path)
+    done = run_moot("train", str(tmp_path), "--method", "published", "--json")
+    assert json.loads(done.stdout)["claim"] == moot.audit(published_folder).claim.hex()
+    for path in published_folder.glob("*.log"):
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+    other = run_moot("train", str(tmp_path), "--method", "published", "--steps", "8")
+    assert "holds another training" in complaint(other, status=2)
+
+
+def test_a_published_cheat_is_found(tmp_path: Path) -> None:
+    """A weight that was changed is named: its interval, its tensor, its element, both values."""
+    words = ("--steps", "6", "--checkpoint-every", "2", "--cheat", "tamper:step=3")
+    assert run_moot("train", str(tmp_path), "--method", "published", *words).status == 0
+    found = run_moot("audit", str(tmp_path), "--json")
+    assert found.status == 3
+    place = json.loads(found.stdout)["difference"]
+    assert (place["first_step"], place["last_step"], place["element"]) == (2, 3, 0)
+    assert (place["tensor"], place["elements"]) == ("parameter.1.weight", 1)
+
+
+def test_published_files_that_are_wrong(published_folder: Path, tmp_path: Path) -> None:
+    """A log or a checkpoint that is cut, too long, another step's or gone has one line."""
+    random = Random(8)
+    copytree(published_folder, tmp_path / "run")
+    log, state = tmp_path / "run/step-2.log", tmp_path / "run/checkpoint-2.safetensors"
+    data, weights = log.read_bytes(), state.read_bytes()
+    wrong: list[tuple[Path, bytes | None]] = [(log, None), (state, None)]
+    wrong += [(log, data + b"\0"), (log, (tmp_path / "run/step-1.log").read_bytes())]
+    wrong += [(log, data[: random.randrange(len(data))]) for _ in range(8)]
+    wrong += [(state, weights[: random.randrange(len(weights))]) for _ in range(4)]
+    wrong += [(state, weights[:-1] + bytes([weights[-1] ^ 1]))]
+    for path, content in wrong:
+        kept = path.read_bytes()
+        path.unlink() if content is None else path.write_bytes(content)
+        with pytest.raises(LogError) as refusal:
+            moot.audit(tmp_path / "run", intervals=[1])
+        assert len(str(refusal.value).splitlines()) == 1
+        path.write_bytes(kept)
+    about = tmp_path / "run/published.json"
+    fields = json.loads(about.read_text())
+    for other in ({"steps": 0}, {"steps": True}, {"digests": ["00"]}, {"size": 3}, {"more": 1}):
+        about.write_text(json.dumps(fields | other))
+        with pytest.raises(LogError, match=r"published\.json"):
+            moot.audit(tmp_path / "run")
+    about.write_text("[" * 5_000)
+    assert "published.json can't be read" in complaint(
+        run_moot("audit", str(tmp_path / "run")), status=1
+    )
+
+
+def test_what_the_published_method_has_not() -> None:
+    """Options that mean nothing to it are refused, each in one line that names it."""
+    for more in (("--arithmetic", "exact"), ("--engine", "numpy"), ("--cheat", "lazy")):
+        done = run_moot("train", "nowhere", "--method", "published", *more)
+        assert "method published" in complaint(done, status=2)
+    assert "unknown method" in complaint(run_moot("train", "nowhere", "--method", "x"), status=2)
+    assert not Path("nowhere").exists()

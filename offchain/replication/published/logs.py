@@ -5,9 +5,11 @@ An element's code is `DOWN`, `UNLOGGED` or `UP`; five codes make one byte in bas
 in the lowest place, and a stream's last byte is filled up with zeros: 1.6 bits a code.
 """
 
+import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,6 +157,26 @@ def encode_log(log: StepLog) -> bytes:
     counts = (log.streams[name][1] for name in STREAMS)
     header = _HEADER.pack(_MAGIC, log.run, log.step, *counts)
     return header + b"".join(log.streams[name][0].tobytes() for name in STREAMS)
+
+
+def read_log(path: Path, run: bytes, step: int) -> StepLog:
+    """Return the log in a file of another party, which is not read if it is not as it declares.
+
+    Raises:
+        LogError: there is none, or as `decode_log`.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEADER.size)
+            size = os.fstat(file.fileno()).st_size
+            if len(head) == _HEADER.size:
+                counts = _HEADER.unpack(head)[-len(STREAMS) :]
+                declared = _HEADER.size + sum(-(-count // PER_BYTE) for count in counts)
+                if size > declared:
+                    raise LogError(f"the log has a surplus: it declares {declared:,} bytes")
+            return decode_log(head + file.read(), run, step)
+    except OSError as error:
+        raise LogError(f"{path} can't be read: {error.strerror}") from error
 
 
 def decode_log(data: bytes, run: bytes, step: int) -> StepLog:

@@ -34,7 +34,7 @@ from moot.offchain.replication.published.hooks import (
     round_outputs,
     rounding,
 )
-from moot.offchain.replication.published.logs import STREAMS, decode_log, encode_log
+from moot.offchain.replication.published.logs import STREAMS, encode_log, read_log
 from moot.offchain.replication.published.parties import AuditorStream, TrainerStream, make_log
 from moot.offchain.replication.published.store import load_checkpoint, name_checkpoint
 from moot.offchain.replication.published.thresholds import PIVOT, Thresholds
@@ -221,7 +221,7 @@ class Party:
 
     def _repeat(self, number: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Repeat the trainer's step with its log."""
-        log = decode_log(name_log(self._folder, number).read_bytes(), self._digest, number)
+        log = read_log(name_log(self._folder, number), self._digest, number)
         streams = {name: AuditorStream(self._thresholds, log, name) for name in STREAMS}
         new = self.run.compute(number, streams)
         for stream in streams.values():
