@@ -117,6 +117,18 @@ class EverySecond(torch.optim.Adam):
             state["kept"].copy_(torch.where(turn, parameter, state["kept"]))
 
 
+@pytest.mark.parametrize("seed", [106, 111, 115, 125])
+def test_a_sum_that_is_exact_by_chance_has_errors(seed: int) -> None:
+    """Long numbers whose sum is exact in torch's order are rounded in another, which is no fault."""
+    torch.manual_seed(seed)
+    recipe = InferenceRecipe(
+        torch.nn.Linear(4, 1),
+        forward=lambda model, x: model(x),
+        batch=lambda step: (torch.full((2, 4), step + 1.0),),
+    )
+    assert capture(recipe).is_rehearsed
+
+
 @pytest.mark.slow
 def test_whole_numbers_have_no_rounding_errors() -> None:
     """A decision on a count of steps is the same in runs with errors, which then explain a step."""

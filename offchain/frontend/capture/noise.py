@@ -34,7 +34,7 @@ _SAMPLE = 4096
 """Elements of a tensor that are looked at; a long number passes for a short one once in so many."""
 
 _RARE = 512
-"""A tensor has short numbers if one element in so many is one."""
+"""A tensor has short numbers if one in so many that are not zero is one."""
 
 _FIRST_FACTOR, _SECOND_FACTOR = 0x2C1B3C6D, 0x297A2D39
 """Odd numbers by which bits are mixed."""
@@ -67,7 +67,7 @@ class NoisyStep(Interpreter):
         super().__init__(graph)
         self._errors, self._drawn, self._slack = errors, drawn, slack
         self._salts = Random(seed)  # noqa: S311 - errors are no secret
-        self._short: dict[Node, bool] = {}
+        self._short: dict[Node, float | None] = {}
 
     def run_node(self, n: Node) -> Any:
         """Return the result of an operator."""
@@ -88,16 +88,26 @@ class NoisyStep(Interpreter):
             return self._prompt(n, noisy, result)
         if error.result:
             result = map_leaves(lambda x: self._disturb(x, error.result), result)
-        if any(error) and any(map(self._is_short, n.all_input_nodes)):
+        if any(error) and self._may_be_exact(n, is_fold=bool(error.operands)):
             plain = _call(n, target, args, kwargs)
             wide = _call(n, target, map_leaves(_widen, args), map_leaves(_widen, kwargs))
             result = map_leaves(_keep_exact, result, plain, wide)
         return result
 
-    def _is_short(self, node: Node) -> bool:
-        """Return whether the result of an operator has short numbers; it is looked at once."""
+    def _may_be_exact(self, n: Node, *, is_fold: bool) -> bool:
+        """Return whether an operator's result may be exact for a reason that every order shares.
+
+        A fold of numbers that are not short may come out exact in torch's order, by chance.
+        """
+        shares = [it for it in map(self._get_short, n.all_input_nodes) if it is not None]
+        if is_fold:
+            return bool(shares) and all(share == 1 for share in shares)
+        return any(share * _RARE >= 1 for share in shares)
+
+    def _get_short(self, node: Node) -> float | None:
+        """Return the share of short numbers in an operator's result, which is looked at once."""
         if node not in self._short:
-            self._short[node] = _has_short(_get_noisy(self.env[node]))
+            self._short[node] = _find_short(_get_noisy(self.env[node]))
         return self._short[node]
 
     def apply_exactly(self, n: Node, args: Any, kwargs: Any) -> Any:
@@ -199,16 +209,21 @@ def _holds_numbers(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype in _NUMBERS
 
 
-def _has_short(value: Any) -> bool:
-    """Return whether a tensor has numbers of few bits, of which something exact may be made."""
+def _find_short(value: Any) -> float | None:
+    """Return the share of a tensor's numbers that have few bits; None if it has no numbers.
+
+    Something exact may be made of such numbers. Zeros don't count.
+    """
     if not _holds_numbers(value):
-        return False
+        return None
     if value.dtype is torch.bfloat16:
-        return True
+        return 1.0
     step = -(-value.numel() // _SAMPLE)
     bits = value.detach().reshape(-1)[:: step or 1].resolve_neg().numpy().view(np.uint32)
-    short = np.count_nonzero(((bits & _LONG) == 0) & (bits << 1 != 0))
-    return bool(short and short * _RARE >= bits.size)
+    is_number = bits << 1 != 0
+    count = np.count_nonzero(is_number)
+    short = np.count_nonzero(is_number & ((bits & _LONG) == 0))
+    return short / count if count else 1.0
 
 
 def _widen(value: Any) -> Any:
