@@ -65,11 +65,11 @@ def _pass_on_ones_own(turn: Turn, nodes: tuple[Digest, ...] = (), data: bytes = 
     _pass_on(turn, nodes, data)
 
 
-def _compute_largest_wrongly(
+def _compute_differences_wrongly(
     arithmetic: Arithmetic, context: Context, node: Node, data: bytes
 ) -> int:
     computed = compute_leaf(arithmetic, context, node, data)
-    return computed ^ (node.function in {Function.MAX, Function.ARGMAX})
+    return computed ^ (node.function is Function.SUB)
 
 
 def _join_unseen(
@@ -126,8 +126,8 @@ RULES: Mapping[str, BrokenRule] = {
         "a side gets what the other has left", [(Turn, "pass_on", _pass_on_ones_own)]
     ),
     "wrong-leaf": BrokenRule(
-        "the larger of two numbers is computed wrongly",
-        [(verdicts, "compute_leaf", _compute_largest_wrongly)],
+        "a difference of two numbers is computed wrongly",
+        [(verdicts, "compute_leaf", _compute_differences_wrongly)],
     ),
     "unseen-joiner": BrokenRule(
         "a claim that is made late need not be met", [(CALLS, "join", _join_unseen)]

@@ -119,7 +119,7 @@ class EverySecond(torch.optim.Adam):
 
 @pytest.mark.parametrize("seed", [106, 111, 115, 125])
 def test_a_sum_that_is_exact_by_chance_has_errors(seed: int) -> None:
-    """Long numbers whose sum is exact in torch's order are rounded in another, which is no fault."""
+    """Long numbers whose sum is exact in torch's order may be rounded in another."""
     torch.manual_seed(seed)
     recipe = InferenceRecipe(
         torch.nn.Linear(4, 1),
