@@ -7,7 +7,7 @@ from moot.offchain.backends.cpu import products
 from moot.offchain.backends.cpu.kernels.bounded_sums import round_sums
 from moot.offchain.backends.cpu.kernels.exact_sums import settle_products
 from moot.offchain.backends.cpu.products import Products
-from moot.offchain.native.binary64.base import Doubles
+from moot.offchain.native.doubles import Doubles
 
 Floats = npt.NDArray[np.float32]
 Marks = npt.NDArray[np.bool_]

@@ -16,8 +16,8 @@ from threadpoolctl import ThreadpoolController
 
 from moot.offchain.backends.cpu.kernels.bounded_sums import compute_reach
 from moot.offchain.backends.cpu.kernels.norms import measure_columns, measure_rows
-from moot.offchain.native.binary64 import current
-from moot.offchain.native.binary64.base import Doubles
+from moot.offchain.native import doubles
+from moot.offchain.native.doubles import Doubles
 from moot.offchain.native.threads import get_threads, share
 
 Floats = npt.NDArray[np.float32]
@@ -126,9 +126,9 @@ def _multiply(finish: Finish, a: Floats, b: Floats, init: Floats, out: Floats) -
     """Multiply as `multiply` does, all at once."""
     steps = a.shape[2]
     left, right = a.astype(np.float64), b.astype(np.float64)
-    total = current.multiply(left[:, :, :_DEPTH], right[:, :_DEPTH])
+    total = doubles.multiply(left[:, :, :_DEPTH], right[:, :_DEPTH])
     for part in _cut(_DEPTH, steps, _DEPTH):
-        total += current.multiply(left[:, :, part], right[:, part])
+        total += doubles.multiply(left[:, :, part], right[:, part])
     heights = measure_rows(left)
     heights *= compute_reach(min(steps, _DEPTH) + -(-steps // _DEPTH), steps)
     rounded = out if out.flags.c_contiguous else np.empty(out.shape, np.float32)

@@ -25,7 +25,7 @@ class Engine:
     `trial.py` tries that, and refuses what does not keep it.
 
     Attributes:
-        adds_up: whether `add_up` makes the first look at reductions, too, instead of a kernel.
+        adds_up: whether `add_up` makes reductions, too, instead of a kernel.
     """
 
     adds_up: ClassVar[bool] = False

@@ -36,11 +36,6 @@ def computing_by(engine: Engine) -> Iterator[None]:
         set_engine(before)
 
 
-def multiply(a: Doubles, b: Doubles) -> Doubles:
-    """Return the products of two batches of matrices, contiguous."""
-    return np.ascontiguousarray(_chosen[0].multiply(a, b))
-
-
 def evaluate(function: Function, *operands: Doubles) -> Doubles:
     """Return a function of each element, contiguous."""
     return np.ascontiguousarray(_chosen[0].evaluate(function, *operands))

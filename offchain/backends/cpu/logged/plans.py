@@ -18,13 +18,12 @@ from moot.offchain.backends.cpu.kernels import elementary
 from moot.offchain.backends.cpu.kernels.doubts import MARK, round_values
 from moot.offchain.backends.cpu.kernels.exact_sums import settle_products
 from moot.offchain.backends.cpu.kernels.terms import weigh_terms
-from moot.offchain.backends.cpu.logged import stock
+from moot.offchain.backends.cpu.logged import engine_sums, stock
 from moot.offchain.backends.cpu.logged.stock import (
     UNIT,
     WIDEN,
     Flags,
     Floats,
-    add_up,
     bound_error,
 )
 from moot.offchain.backends.cpu.logged.terms import TermReader, Terms, read_operands
@@ -35,8 +34,8 @@ from moot.offchain.backends.cpu.scatters import Scatter, depends_on_named
 from moot.offchain.backends.port import Plan
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.errors import ProgramError
-from moot.offchain.native.binary64.base import Doubles
 from moot.offchain.native.binary64.current import evaluate
+from moot.offchain.native.doubles import Doubles
 from moot.offchain.programs.graph import Kind, Node, Operand
 from moot.offchain.programs.rounding.entries import StepLog
 from moot.offchain.programs.rounding.journals import Journal, Reading
@@ -145,9 +144,9 @@ class _Sum(Journaled):
         if node.kind is Kind.CONTRACT:
             return Contraction(node, partial(stock.multiply, reach), keeps_folds=True)
         if node.kind is Kind.REDUCE:
-            return Reduction(node, partial(stock.fold_rows, reach))
+            return Reduction(node, partial(engine_sums.fold_rows, reach))
         if depends_on_named(node):
-            return ComparedScatter(node, partial(stock.fold_rows, reach))
+            return ComparedScatter(node, partial(engine_sums.fold_rows, reach))
         return Scatter(node, partial(stock.scatter_rows, reach))
 
     def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
@@ -219,7 +218,7 @@ class _Sum(Journaled):
     def _add(self, terms: Terms) -> tuple[Doubles, Doubles, Flags]:
         """Return sums, their bounds, and where they are exact."""
         products, initial = terms.products, terms.initial.astype(np.float64)
-        results = add_up(products) + initial
+        results = engine_sums.add_up(products) + initial
         # A scatter's terms that don't land are -0: only additions of others can err.
         is_scatter, steps = self._node.kind is Kind.SCATTER, products.shape[1]
         additions = terms.landed + 1 if is_scatter else depth(steps + 1)

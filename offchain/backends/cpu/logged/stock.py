@@ -34,8 +34,8 @@ from moot.offchain.backends.cpu.kernels.doubts import (
 )
 from moot.offchain.backends.cpu.products import Products
 from moot.offchain.commitments.tensors import Array
-from moot.offchain.native.binary64.base import Doubles
-from moot.offchain.native.binary64.current import get_engine
+from moot.offchain.native import doubles
+from moot.offchain.native.doubles import Doubles
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
@@ -46,23 +46,8 @@ WIDEN = 1 + 2.0**-10
 
 
 def add_up(terms: Doubles) -> Doubles:
-    """Return the sums of rows, by the engine, in chunks, which are then added up.
-
-    Args:
-        terms: (P, K) binary64.
-
-    Returns:
-        (P,) binary64.
-    """
-    steps, size = terms.shape[1], CHUNK
-    if steps <= CHUNK:
-        return np.array(get_engine().add_up(terms), np.float64)
-    while size * CHUNK < steps:
-        size *= CHUNK
-    total = add_up(terms[:, :size])
-    for first in range(size, steps, size):
-        total += add_up(terms[:, first : first + size])
-    return total
+    """Return the sums of rows, by the device's product, in chunks: (P, K) -> (P,)."""
+    return _multiply(terms, np.ones((terms.shape[1], 1)))[:, 0]
 
 
 def bound_error(additions: Any, magnitudes: Doubles, initial: Doubles) -> Doubles:
@@ -80,27 +65,25 @@ def _round_products(reach: float, found: Products, init: Floats, out: Floats) ->
     round_products(found.sums, found.rows * reach, found.columns, init, out)
 
 
+def _multiply(a: Doubles, b: Doubles) -> Doubles:
+    """Return a product whose sums are made in chunks, and the chunks' sums likewise."""
+    steps, size = a.shape[1], CHUNK
+    if steps <= CHUNK:
+        return doubles.multiply(a, b)
+    while size * CHUNK < steps:
+        size *= CHUNK
+    total = _multiply(a[:, :size], b[:size])
+    for first in range(size, steps, size):
+        total += _multiply(a[:, first : first + size], b[first : first + size])
+    return total
+
+
 def fold_rows(reach: float, matrix: Array, init: Array) -> Floats:
     """Return the sum of each row, from its element of init, rounded once or marked."""
     x, start = np.asarray(matrix, np.float32), np.ascontiguousarray(init, np.float32)
     out, terms = np.empty(len(x), np.float32), x.shape[1]
-    if get_engine().adds_up and terms:
-        return _fold_rows(reach, x, start)
     sum_rows(x, start, reach * compute_reach(terms + 1, terms + 1), out)
     return out
-
-
-@np.errstate(all="ignore")
-def _fold_rows(reach: float, x: Floats, init: Floats) -> Floats:
-    """Return the sums of rows as `fold_rows` does, by the engine."""
-    terms, initial = x.astype(np.float64), init.astype(np.float64)
-    sizes, first = np.abs(terms), np.abs(initial)
-    whole = sizes.sum(axis=1) + first
-    smallest = np.where(sizes == 0, np.inf, sizes).min(axis=1)
-    smallest = np.minimum(smallest, np.where(first == 0, np.inf, first))
-    error = whole * compute_reach(x.shape[1] + 1, x.shape[1] + 1)
-    error[whole <= EXACT_RATIO * smallest] = 0
-    return _round_sums(add_up(terms) + initial, reach * error, initial)
 
 
 @np.errstate(all="ignore")

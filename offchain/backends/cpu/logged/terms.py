@@ -11,7 +11,7 @@ from moot.offchain.backends.cpu.kernels.terms import multiply_terms
 from moot.offchain.backends.cpu.logged.stock import Floats
 from moot.offchain.backends.cpu.views import make_constant
 from moot.offchain.commitments.tensors import Array
-from moot.offchain.native.binary64.base import Doubles
+from moot.offchain.native.doubles import Doubles
 from moot.offchain.planning.accesses import Sizes, find_strided
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
