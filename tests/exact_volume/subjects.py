@@ -23,6 +23,15 @@ Doubles = npt.NDArray[np.float64]
 
 F32 = DType.FLOAT32
 MOST_TERMS = 20
+LONGEST = 50_257
+"""The most terms of a sum: what a product with the vocabulary of GPT-2 has."""
+
+_LONG_ONES = 32
+"""One draw in so many has sums of more than `MOST_TERMS` terms, at all scales up to `LONGEST`."""
+
+_LONG_TERMS = 1 << 19
+"""The terms of all sums of such a draw, of which there are fewer."""
+
 _WIDTH = 64
 _FEW = 8
 
@@ -50,10 +59,14 @@ class Sample:
 
 
 def draw_factors(rng: np.random.Generator, rows: int, columns: int) -> tuple[Floats, Floats]:
-    """Return factors of some family, with any number of terms."""
+    """Return factors of some family, with any number of terms; long sums of fewer rows."""
     weights = [weight for weight, _ in FAMILIES.values()]
     draw = list(FAMILIES.values())[rng.choice(len(FAMILIES), p=weights)][1]
     terms = int(rng.integers(1, MOST_TERMS + 1))
+    if rng.integers(_LONG_ONES) == 0:
+        terms = round(MOST_TERMS * (LONGEST / MOST_TERMS) ** rng.random())
+        columns = min(columns, max(1, int((_LONG_TERMS / terms) ** 0.5)))
+        rows = min(rows, max(1, _LONG_TERMS // (terms * columns)))
     with np.errstate(all="ignore"):
         return draw(rng, (rows, terms), (columns, terms))
 
@@ -119,9 +132,10 @@ def _draw_scatter(rng: np.random.Generator, count: int) -> tuple[Floats, Integer
     """Return terms, (targets, columns, terms), as rows to scatter, and what the sums begin with."""
     a, b = draw_factors(rng, count, _WIDTH)
     source = (a[:, None] * b).astype(np.float32)
-    order = rng.permutation(count * source.shape[2])
-    targets = np.repeat(np.arange(count), source.shape[2])[order]
-    flat = np.ascontiguousarray(source.transpose(0, 2, 1).reshape(-1, _WIDTH)[order])
+    rows, columns, terms = source.shape
+    order = rng.permutation(rows * terms)
+    targets = np.repeat(np.arange(rows), terms)[order]
+    flat = np.ascontiguousarray(source.transpose(0, 2, 1).reshape(-1, columns)[order])
     return source, targets, flat, draw_init(rng, source.astype(np.float64).sum(2))
 
 
