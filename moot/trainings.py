@@ -16,6 +16,7 @@ from moot.offchain.datastore.places import find_folder
 from moot.offchain.datastore.store import open_store
 from moot.offchain.errors import CommitmentError, UsageError
 from moot.offchain.native.binary64.table import DEFAULT as OWN
+from moot.offchain.programs.catalogue import NAMES
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import HONEST
 from moot.offchain.providers.cheats.drawing import Draws
@@ -237,6 +238,7 @@ def audit(
     share: float | None = None,
     seed: int | None = None,
     folder: str | Path | None = None,
+    program: str | None = None,
     threads: int | None = None,
     backend: str = DEFAULT,
     engine: str = OWN,
@@ -252,6 +254,7 @@ def audit(
         seed: what they are drawn from; None for what the trainer can't know.
         folder: where what comes from elsewhere is kept, and what was audited: an audit goes on from
             there; None to keep nothing.
+        program: what was trained by the published method, if it is no example: its code runs here.
         threads: threads of the kernels; results do not depend on it.
         backend: what computes; nor on that.
         engine: what computes in binary64, as in `train`.
@@ -275,7 +278,10 @@ def audit(
     if own is not None and not Path(own).is_dir():
         raise UsageError(f"{place} is no folder; `moot train {place}` makes one")
     if own is not None and (Path(own) / FILE).exists():
-        return _audit_published(Path(own), claim, intervals, share, seed, progress or _ignore)
+        drawn = intervals, share, seed
+        return _audit_published(Path(own), claim, program, drawn, progress or _ignore)
+    if program is not None:
+        raise UsageError(f"{place} has its own program, of which no code runs; leave --program out")
     with ExitStack() as stack:
         kept = Path(folder or stack.enter_context(TemporaryDirectory(prefix="moot-")))
         if own is not None and Path(own).resolve() == kept.resolve():
@@ -293,17 +299,23 @@ def audit(
 def _audit_published(
     folder: Path,
     claim: bytes | str | None,
-    intervals: Sequence[int] | None,
-    share: float | None,
-    seed: int | None,
+    program: str | None,
+    drawn: tuple[Sequence[int] | None, float | None, int | None],
     report: Callable[[int, int], None],
 ) -> Audit:
-    """Audit a training by the published method, of which the trainer's folder has all."""
+    """Audit a training by the published method, of which the trainer's folder has all but code."""
+    intervals, share, seed = drawn
     from moot.offchain.training import published  # noqa: PLC0415 - imports torch
 
     found = published.Published.read(folder)
     if found is None or not found.is_whole:
         raise UsageError(f"{folder} holds no finished training; `moot train {folder}` goes on")
+    named = found.plan.program
+    if (program or named) != named or (program is None and named not in NAMES):
+        raise UsageError(
+            f"{folder} is a training of {named!r:.200}, whose code would run here; if that is what "
+            "you have agreed on, give it as --program"
+        )
     if claim is not None and _read_digest(claim) != found.claim:
         raise CommitmentError(f"{folder} has the claim {found.claim.hex()}, and not that one")
     count = found.plan.intervals

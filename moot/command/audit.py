@@ -51,6 +51,11 @@ DIFFERS = 3
     help="Keep here what comes from elsewhere, and what was audited, and go on from there.",
 )
 @click.option(
+    "--program",
+    help="What was trained by the published method, if it is no example: its code runs on this "
+    "machine, with all that you may do.",
+)
+@click.option(
     "--challenge",
     type=click.IntRange(0),
     metavar="JOB",
@@ -72,6 +77,7 @@ def audit(
     intervals: tuple[int, ...],
     seed: int | None,
     folder: Path | None,
+    program: str | None,
     challenge: int | None,
     config: Path | None,
     backend: str,
@@ -101,6 +107,7 @@ def audit(
             share=share,
             seed=seed,
             folder=folder,
+            program=program,
             backend=backend,
             engine=engine,
             progress=lambda done, whole: report("auditing", done, whole),

@@ -18,7 +18,7 @@ from moot.offchain.commitments.tensors import Array, TensorCommitment
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.disk import reporting
 from moot.offchain.datastore.objects import HISTORIES
-from moot.offchain.errors import DamagedFile, UsageError
+from moot.offchain.errors import DamagedFile, StoreError, UsageError
 from moot.offchain.files import held_alone, make_folder
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
 from moot.offchain.programs.roots import ProgramTree
@@ -27,6 +27,7 @@ from moot.offchain.programs.rounding.journals import Journal, Writing
 from moot.offchain.programs.rounding.roots import add_slot
 from moot.offchain.providers.audit import Audit
 from moot.offchain.providers.behaviour import Behaviour
+from moot.offchain.providers.catalogue import ALL_CHEATS
 from moot.offchain.providers.cheats.reading import read_cheat
 from moot.offchain.providers.logs import agree_on_log_roots
 from moot.offchain.providers.publication import load_batches, put_log, put_task
@@ -171,19 +172,31 @@ def resume(store: Store) -> tuple[Task, Behaviour] | None:
     """Return what is trained in a folder, from the folder alone; None if nothing is.
 
     Raises:
+        UsageError: its trainer is a cheat out of a file.
         StoreError: something of it is missing or damaged.
     """
     plan: dict[str, Any] | None = store.get_json(PLAN)
     if plan is None:
         return None
-    roots = {name: bytes.fromhex(plan[name]) for name in ("program", "start", "data")}
+    try:
+        roots = {name: bytes.fromhex(plan[name]) for name in ("program", "start", "data")}
+        steps, every, told = (plan[name] for name in ("steps", "checkpoint_every", "behaviour"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{store.path} describes no training of this version") from error
+    behaviour = _read_behaviour(told)
     program = store.get_program(roots["program"], MAX_OPERATORS, MAX_SLOTS)
     start = store.get_state(roots["start"], program.state)
-    batch = load_batches(store, program.batch, plan["steps"], roots["data"])
-    task = Task(program, start, batch, plan["steps"], plan["checkpoint_every"])
-    told = plan["behaviour"]
-    behaviour = Behaviour() if told == Behaviour().describe() else read_cheat(told)
-    return task, behaviour
+    batch = load_batches(store, program.batch, steps, roots["data"])
+    return Task(program, start, batch, steps, every), behaviour
+
+
+def _read_behaviour(told: str) -> Behaviour:
+    """Return what a trainer does, as its folder says; no code runs that only the folder names."""
+    if told == Behaviour().describe():
+        return Behaviour()
+    if told.partition(":")[0] not in ALL_CHEATS:
+        raise UsageError("a training by a cheat of your own does not go on; begin another folder")
+    return read_cheat(told)
 
 
 def train(

@@ -25,6 +25,7 @@ from moot.offchain.parties.client import read_task
 from moot.offchain.programs.rounding.entries import StepLog, decode_log
 from moot.offchain.providers.logs import agree_on_logs
 from moot.offchain.providers.publication import get_log, put_task
+from moot.offchain.providers.store import Store
 from moot.offchain.training import published
 from moot.offchain.training.claim import (
     MAX_STEPS,
@@ -35,6 +36,7 @@ from moot.offchain.training.claim import (
     put_claim,
 )
 from moot.offchain.training.trainer import IN_USE
+from moot.offchain.training.trainer import PLAN as NOTE
 from tests.end_to_end.command import complaint
 from tests.end_to_end.command import moot as run_moot
 from tests.quick import every, share
@@ -457,6 +459,45 @@ def test_published_files_that_are_wrong(published_folder: Path, tmp_path: Path) 
     assert "published.json can't be read" in complaint(
         run_moot("audit", str(tmp_path / "run")), status=1
     )
+
+
+def test_no_code_runs_that_only_a_folder_names(published_folder: Path, tmp_path: Path) -> None:
+    """A trainer's folder names a file to an auditor, who has to name it, too, before it is run."""
+    copytree(published_folder, tmp_path / "run")
+    about, ran = tmp_path / "run/published.json", tmp_path / "ran"
+    trap = tmp_path / "run/trap.py"
+    trap.write_text(f"open({str(ran)!r}, 'w').close()\ndef build(seed): ...\n")
+    fields = json.loads(about.read_text())
+    about.write_text(json.dumps(fields | {"program": f"{trap}:build"}))
+    for more in ((), ("--program", "mlp")):
+        done = run_moot("audit", str(tmp_path / "run"), *more)
+        assert "whose code would run here" in complaint(done, status=2)
+    assert not ran.exists()
+    agreed = run_moot("audit", str(tmp_path / "run"), "--program", f"{trap}:build")
+    assert agreed.status in {1, 2}
+    assert ran.exists()  # it was agreed on
+
+
+def test_no_cheat_runs_that_only_a_folder_names(tmp_path: Path) -> None:
+    """A training by a file's cheat does not go on; the file is not run."""
+    ran = tmp_path / "ran"
+    (tmp_path / "trap.py").write_text(f"open({str(ran)!r}, 'w').close()\n")
+    moot.train(tmp_path / "run", _make_task())
+    store = Store(tmp_path / "run")
+    plan = store.get_json(NOTE)
+    store.put_json(NOTE, plan | {"behaviour": f"{tmp_path}/trap.py:Cheat"})
+    with pytest.raises(UsageError, match="cheat of your own does not go on"):
+        moot.train(tmp_path / "run")
+    assert not ran.exists()
+    store.put_json(NOTE, {"steps": 3})
+    with pytest.raises(StoreError, match="describes no training"):
+        moot.train(tmp_path / "run")
+
+
+def test_a_folder_with_its_program_takes_no_other(folders: dict[str, Path]) -> None:
+    """Where a folder has the program itself, none is named."""
+    done = run_moot("audit", str(folders["exact"]), "--program", "mlp")
+    assert "leave --program out" in complaint(done, status=2)
 
 
 def test_what_the_published_method_has_not() -> None:
