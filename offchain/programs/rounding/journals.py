@@ -75,6 +75,38 @@ class Writing:
 
 
 @dataclass
+class Steering(Writing):
+    """A dishonest trainer's journal: whatever it may turn goes up, and its log says so.
+
+    It turns what is surely within the band, so that none of its entries is void and every auditor
+    comes to the same bits.
+
+    Attributes:
+        within: how near to a boundary is what it turns, in multiples of the bound.
+    """
+
+    reach: float = OBEYED_WITHIN
+    within: float = OBEYED_WITHIN
+
+    def decide(self, operator: int, most: int, judgement: Judgement) -> Floats:
+        """Return the upper numbers beside all boundaries that are near, and log them."""
+        found = judgement.boundaries
+        doubtful = found.is_within(self.within)
+        written = doubtful & found.has_band
+        written[np.flatnonzero(written)[most:]] = False
+        left = doubtful & ~written
+        values = np.where(written, found.high, found.nearest)
+        if left.any():
+            values[left] = judgement.settle(np.flatnonzero(left))
+        self.steerable += int(np.count_nonzero(written))
+        if written.any():
+            elements = judgement.elements[written].tolist()
+            self.entries[operator] = tuple((element, True) for element in elements)
+            self.logged += len(elements)
+        return values
+
+
+@dataclass
 class Reading:
     """An auditor's journal: it obeys the log's entries as far as the band allows.
 

@@ -17,12 +17,12 @@ class Dishonesty:
     Attributes:
         kind: `STEER`: it rounds up whatever it may log; `TAMPER`: it changes a weight that it has
             computed, and says nothing.
-        step: in which step.
+        step: in which step; None for all, of one that steers.
         elements: of how many elements of each tensor it changes the rounding at most; None for all.
     """
 
     kind: str
-    step: int
+    step: int | None
     elements: int | None = None
 
 
@@ -35,7 +35,7 @@ class Steering:
     """
 
     def __init__(self, dishonesty: Dishonesty, step: int) -> None:
-        self._acts = dishonesty.kind == STEER and dishonesty.step == step
+        self._acts = dishonesty.kind == STEER and dishonesty.step in {step, None}
         self._elements = dishonesty.elements
 
     def choose(self, codes: Tensor) -> Tensor:
