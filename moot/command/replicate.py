@@ -62,6 +62,7 @@ def replicate(
     from moot.offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - only when it runs
     from moot.offchain.backends.table import describe_backend  # noqa: PLC0415 - likewise
     from moot.offchain.replication.compare import Setting, compare, summarize  # noqa: PLC0415 - imports torch
+    from moot.offchain.replication.prints import list_differing  # noqa: PLC0415 - likewise
     from moot.offchain.replication.replicate import METHODS, replicate  # noqa: PLC0415 - likewise
 
     first = find_profile(trainer)
@@ -71,6 +72,9 @@ def replicate(
         raise UsageError.unknown("method", method, METHODS)
     for profile in (first, second):
         describe_backend(profile.backend, found)  # refuses what it does not compute
+    differing = list_differing(first, second) if found.has_engines else None
+    if differing == []:
+        options.warn([f"{first.name} and {second.name} compute alike here in binary64"])
     setting = Setting(program, size, steps, seed, precision=precision)
     with options.progress(quiet=as_json) as report:
         done = []
@@ -91,6 +95,7 @@ def replicate(
         "arithmetic": arithmetic,
         "precision": precision,
         "method": method if arithmetic == "logged" else None,
+        "differing_binary64": differing,
     }
     result = asked | _make_object(stock, outcome)
     if as_json:
@@ -149,6 +154,8 @@ def _show(result: dict[str, Any]) -> None:
     largest = last["largest_difference"]
     table.add_row("largest difference", "not finite" if largest is None else f"{largest:.3g}")
     table.add_section()
+    if (differing := result["differing_binary64"]) is not None:
+        table.add_row("binary64 that differs", ", ".join(differing) or "none: both compute alike")
     table.add_row(f"steps that differ with {name}", f"{result['differing_steps_with']:,}")
     table.add_row("corrections by the auditor", f"{result['corrections']:,}")
     table.add_row("bytes of a step's log", f"{result['log_bytes_per_step']:,.0f}")

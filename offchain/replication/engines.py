@@ -34,7 +34,7 @@ _FUNCTIONS: Mapping[Function, Callable[..., torch.Tensor]] = {
 class TorchEngine(Engine):
     """Torch's products, reductions and functions on a device; by default the processor."""
 
-    adds_up: ClassVar[bool] = True
+    adds_up: bool = True
     device: ClassVar[str] = "cpu"
 
     def multiply(self, a: Doubles, b: Doubles) -> Any:

@@ -29,6 +29,10 @@ class Profile:
         parts: into how many parts the terms of each product of matrices are split, whose sums are
             then added up; the last part comes first.
         is_permuted: whether the terms of products and of sums are added up in a drawn order.
+        sums: what adds up in `logged`: `kernel` (ours), `numpy` or `torch`.
+        functions: what evaluates functions in `logged`: `numpy` (and the C library) or `torch`.
+        rounding: how products and sums round in an arithmetic's steps: `nearest`, `up`, `down` or
+            `zero`.
         backend: what computes the steps of an arithmetic; stock torch computes on the processor.
     """
 
@@ -39,35 +43,55 @@ class Profile:
     library: str = "torch"
     parts: int = 1
     is_permuted: bool = False
+    sums: str = "kernel"
+    functions: str = "numpy"
+    rounding: str = "nearest"
     backend: str = DEFAULT
 
 
 def _openblas(name: str, core: str, like: str) -> Profile:
     """Return a profile whose matrices are multiplied by OpenBLAS, with the kernels of a core."""
-    return Profile(name, like, environment={"OPENBLAS_CORETYPE": core}, library="openblas")
+    environment = {"OPENBLAS_CORETYPE": core}
+    return Profile(name, like, environment=environment, library="openblas", sums="numpy")
+
+
+def _directed(name: str, rounding: str, like: str) -> Profile:
+    """Return a profile whose products, and torch's sums, round in one direction."""
+    return Profile(name, like, sums="torch", functions="torch", rounding=rounding)
 
 
 _ROWS = (
     Profile("native", "this processor, one thread"),
-    Profile("threads", "this processor, two threads", threads=2),
+    Profile(
+        "threads",
+        "this processor, two threads, and torch's sums and functions",
+        threads=2,
+        sums="torch",
+        functions="torch",
+    ),
     Profile(
         "baseline",
         "a processor without AVX2: narrow vectors, and no fused products in torch's own kernels",
         environment={"ATEN_CPU_CAPABILITY": "default"},
+        sums="torch",
+        functions="torch",
     ),
     Profile(
         "compatible",
         "any processor, by MKL's portable kernels",
         environment={"MKL_CBWR": "COMPATIBLE"},
+        functions="torch",
     ),
     Profile(
         "old",
-        "an old processor: narrow vectors in torch, MKL and oneDNN",
+        "an old processor: narrow vectors in torch, MKL, oneDNN and numpy",
         environment={
             "ATEN_CPU_CAPABILITY": "default",
             "MKL_CBWR": "COMPATIBLE",
             "ONEDNN_MAX_CPU_ISA": "SSE41",
+            "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4",
         },
+        sums="numpy",
     ),
     _openblas("openblas", "Haswell", "another BLAS, with fused products"),
     _openblas("openblas-avx", "Sandybridge", "that BLAS with AVX, which has no fused products"),
@@ -75,6 +99,9 @@ _ROWS = (
     Profile("split", "an accelerator that splits sums in two, and adds the last first", parts=2),
     Profile("split-four", "an accelerator that splits sums in four", parts=4),
     Profile("permuted", "an accelerator that sums in no order to speak of", is_permuted=True),
+    _directed("upwards", "up", "products and sums that round upwards"),
+    _directed("downwards", "down", "products and sums that round downwards"),
+    _directed("towards-zero", "zero", "products and sums that are cut off"),
 )
 
 _DEVICES = (
@@ -95,6 +122,7 @@ _OWN = (
     "ATEN_CPU_CAPABILITY",
     "MKL_CBWR",
     "MKL_NUM_THREADS",
+    "NPY_DISABLE_CPU_FEATURES",
     "OMP_NUM_THREADS",
     "ONEDNN_MAX_CPU_ISA",
     "OPENBLAS_CORETYPE",

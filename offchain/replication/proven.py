@@ -20,6 +20,7 @@ from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.recipe import Recipe
 from moot.offchain.native.binary64.current import set_engine
+from moot.offchain.native.binary64.trial import try_engine
 from moot.offchain.programs.graph import Kind, Node, Program
 from moot.offchain.programs.roots import ProgramTree
 from moot.offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_log
@@ -69,7 +70,9 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     yield Answer(start)
     stock = make_stock(recipe, start, order) if order.timed else {}
     profile = ALL_PROFILES[order.profile]
-    set_engine(ProfileEngine(profile))
+    engine = ProfileEngine(profile)
+    try_engine(profile.name, engine)
+    set_engine(engine)
     executor = Executor(program, profile.threads, profile.backend)
     root = ProgramTree(program).header.root
     state = list(start.values())

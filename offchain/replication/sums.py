@@ -1,7 +1,9 @@
 """Sums as another device makes them: products of matrices and reductions under a profile."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from ctypes import CDLL
 from functools import cache
 from typing import Any
 
@@ -9,8 +11,11 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from moot.offchain.arithmetic.functions import Function
 from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import UsageError
 from moot.offchain.native.binary64.base import Doubles, Engine
+from moot.offchain.replication.engines import TorchEngine
 from moot.offchain.replication.profiles import Profile
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -88,11 +93,59 @@ class ProfileEngine(Engine):
 
     def __init__(self, profile: Profile) -> None:
         self._product = make_product(profile)
+        self._profile = profile
+        self._others = TorchEngine() if profile.functions == "torch" else Engine()
+        self.adds_up = profile.sums != "kernel" or profile.is_permuted
 
     def multiply(self, a: Doubles, b: Doubles) -> Array:
         """See Engine."""
-        found: Array = self._product(torch.from_numpy(a), torch.from_numpy(b)).numpy()
-        return found
+        with rounding(self._profile.rounding):
+            found: Array = self._product(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+            return found
+
+    def add_up(self, terms: Doubles) -> Any:
+        """See Engine."""
+        kind = self._profile.sums
+        if self._profile.is_permuted:
+            terms = terms[:, _draw_order(terms.shape[1]).numpy()]
+        with rounding(self._profile.rounding):
+            if kind == "torch":
+                return torch.from_numpy(np.ascontiguousarray(terms)).sum(dim=1).numpy()
+            if kind == "numpy" or self._profile.is_permuted:
+                return np.add.reduce(np.ascontiguousarray(terms), axis=1)
+        return super().add_up(terms)
+
+    def evaluate(self, function: Function, *operands: Doubles) -> Any:
+        """See Engine; libraries of functions keep to no bound but where numbers go to nearest."""
+        return self._others.evaluate(function, *operands)
+
+
+_DIRECTIONS = {
+    "x86_64": {"nearest": 0, "down": 0x400, "up": 0x800, "zero": 0xC00},
+    "aarch64": {"nearest": 0, "up": 0x400000, "down": 0x800000, "zero": 0xC00000},
+}
+"""What `fesetround` takes on a machine."""
+
+
+@contextmanager
+def rounding(direction: str) -> Iterator[None]:
+    """Let this thread round in a direction for a while: nearest, up, down or zero.
+
+    Raises:
+        UsageError: nothing is known of this machine's directions.
+    """
+    known = _DIRECTIONS.get(platform.machine())
+    if direction == "nearest":
+        yield
+        return
+    if known is None:
+        raise UsageError(f"no directed rounding on {platform.machine()}; choose another profile")
+    library = CDLL(None)
+    library.fesetround(known[direction])
+    try:
+        yield
+    finally:
+        library.fesetround(known["nearest"])
 
 
 def _permute(tensor: torch.Tensor, axis: int) -> torch.Tensor:

@@ -27,6 +27,7 @@ from moot.offchain.frontend.recipe import Recipe, find_form, get_batch
 from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state
 from moot.offchain.native.binary64.current import set_engine
+from moot.offchain.native.binary64.trial import try_engine
 from moot.offchain.native.threads import set_threads
 from moot.offchain.replication.methods import find_method
 from moot.offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
@@ -90,7 +91,9 @@ def _train_by_executor(recipe: Recipe, order: Order) -> Iterator[Answer]:
     assert order.arithmetic is not None
     captured = capture(recipe, trust=True, arithmetic=find_arithmetic(order.arithmetic))
     profile = ALL_PROFILES[order.profile]
-    set_engine(ProfileEngine(profile))
+    engine = ProfileEngine(profile)
+    try_engine(profile.name, engine)
+    set_engine(engine)
     executor = Executor(captured.program, profile.threads, profile.backend)
     names = [slot.name for slot in captured.program.state]
     start = choose_start(order, dict(zip(names, captured.initial_state, strict=True)))

@@ -1,6 +1,6 @@
 """The engine of binary64: what a machine brings to programs in `exact` and `logged`."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ class Engine:
         adds_up: whether `add_up` makes reductions, too, instead of a kernel.
     """
 
-    adds_up: ClassVar[bool] = False
+    adds_up: bool = False
 
     def multiply(self, a: Doubles, b: Doubles) -> Any:
         """Return the products of matrices, or of batches of them; K <= 512.

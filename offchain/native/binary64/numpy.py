@@ -1,6 +1,6 @@
 """The engine of binary64 that is numpy's alone, its reductions included."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from moot.offchain.native.binary64.base import Doubles, Engine
 class NumpyEngine(Engine):
     """Numpy's products, reductions and functions."""
 
-    adds_up: ClassVar[bool] = True
+    adds_up: bool = True
 
     def add_up(self, terms: Doubles) -> Any:
         """See Engine."""
