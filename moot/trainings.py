@@ -26,11 +26,11 @@ from moot.offchain.providers.task import Task as Agreed
 from moot.offchain.training import trainer
 from moot.offchain.training.auditor import (
     Auditor,
-    Difference,
+    Verdict,
     draw_intervals,
     require_intervals,
 )
-from moot.offchain.training.claim import get_arithmetic, get_claim
+from moot.offchain.training.claim import get_claim, get_claimed_task
 from moot.offchain.training.trainer import PUBLISHED_FILE as FILE
 from moot.tasks import Task
 
@@ -72,8 +72,10 @@ class Training(Displayable):
 
 
 @dataclass(frozen=True, slots=True)
-class Audit(Displayable):
+class Audit(Verdict, Displayable):
     """What an auditor has found of a claimed training.
+
+    `is_right` says whether all that was run again is as it was claimed.
 
     Attributes:
         claim: what names the claim: 32 bytes.
@@ -94,31 +96,9 @@ class Audit(Displayable):
         1
     """
 
-    claim: bytes
-    intervals: tuple[int, ...]
-    of: int
-    steps: int
-    corrections: int
-    void: int
-    difference: Difference | None
-
-    @property
-    def is_right(self) -> bool:
-        """Whether all that was run again is as it was claimed."""
-        return self.difference is None
-
     def to_dict(self) -> dict[str, Any]:
         """Return the values that `moot audit --json` prints."""
-        found = asdict(self)
-        intervals = list(self.intervals)
-        return (
-            {"is_right": self.is_right}
-            | found
-            | {
-                "claim": self.claim.hex(),
-                "intervals": intervals,
-            }
-        )
+        return {"is_right": self.is_right} | asdict(self) | {"claim": self.claim.hex()}
 
 
 def train(
@@ -190,14 +170,16 @@ def train_agreed(
         raise UsageError("workers have their own engine; leave --engine or --workers out")
     if task is not None:
         use_engine(engine, task.program.arithmetic, backend)
-    with trainer.opened_folder(folder) as store:
+    with trainer.holding(folder):
+        store = Store(folder)
         begun = trainer.resume(store)
         if task is not None:
             begun = _begin(store, task, cheat, seed, begun)
         if begun is None:
             raise UsageError(f"no training is begun in {folder}; give a task")
         agreed, behaviour = begun
-        use_engine(engine, agreed.program.arithmetic, backend)
+        if task is None:
+            use_engine(engine, agreed.program.arithmetic, backend)
         report = progress or _ignore
         claim = trainer.train(
             store,
@@ -289,8 +271,9 @@ def audit(
         store = open_store(str(place), kept)
         found = get_claim(store, None if claim is None else _read_digest(claim))
         notes = Store(kept, is_durable=folder is not None)
-        use_engine(engine, get_arithmetic(store, found), backend)
-        auditor = Auditor(store, found, notes, threads, backend)
+        task = get_claimed_task(store, found)
+        use_engine(engine, task.program.arithmetic, backend)
+        auditor = Auditor(store, found, task, notes, threads, backend)
         chosen = intervals if share is None else auditor.draw(share, seed)
         verdict = auditor.audit(chosen, progress)
     return Audit(**{name: getattr(verdict, name) for name in Audit.__dataclass_fields__})

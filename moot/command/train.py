@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from moot.offchain.providers.task import Task
 
 OWN, PUBLISHED = "own", "published"
+_PLANNED = ("program", "size", "precision", "seed", "steps", "checkpoint_every")
 _NOT_PUBLISHED = (
     *("inference", "data", "arithmetic", "trust_capture"),
     *("backend", "engine", "workers"),
@@ -125,7 +126,7 @@ def _train_as_published(
     every = options.choose_interval(given["checkpoint_every"], 4, steps)
     program, size, precision = (given[name] for name in ("program", "size", "precision"))
     plan = published.Plan(program, size, precision, given["seed"], steps, every)
-    if known is not None and not _is_given(("program", "size", "precision", "seed", "steps")):
+    if known is not None and not _is_given(_PLANNED):
         plan = known.plan
     dishonesty = published.read_dishonesty(cheat)
     with options.progress(quiet=as_json) as report:

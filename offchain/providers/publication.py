@@ -24,6 +24,7 @@ from moot.offchain.datastore.rules import MAX_RULE_BYTES, decode_rule, encode_ru
 from moot.offchain.datastore.store import DataStore
 from moot.offchain.errors import CommitmentError, LogError, NotInStore, WrongContent, WrongLog
 from moot.offchain.programs.graph import Program, Slot
+from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
 from moot.offchain.programs.roots import ProgramHeader
 from moot.offchain.programs.rounding.entries import StepLog, decode_log, encode_log
 from moot.offchain.programs.rounding.roots import LogTree, has_slot
@@ -79,6 +80,28 @@ def get_task(store: DataStore, terms: Terms) -> Task:
         return task
     require_slot(program)
     return read_logs(task, [get_log(store, task, step) for step in range(task.steps)])
+
+
+def load_task(
+    store: DataStore,
+    roots: tuple[Digest, Digest, Digest],
+    steps: int,
+    checkpoint_every: int,
+    *,
+    fetches: bool = True,
+) -> Task:
+    """Return a task by the roots of its program, its start and its data, without logs.
+
+    Where nothing is to be fetched, batches that no rule makes are fetched when they are asked for.
+
+    Raises:
+        NotInStore, WrongContent, StoreError: as `get_task`.
+    """
+    program_root, start_root, data_root = roots
+    program = store.get_program(program_root, MAX_OPERATORS, MAX_SLOTS)
+    start = store.get_state(start_root, program.state)
+    batch = load_batches(store, program.batch, steps, data_root, fetches=fetches)
+    return Task(program, start, batch, steps, checkpoint_every)
 
 
 def require_slot(program: Program) -> None:

@@ -15,19 +15,18 @@ import torch
 
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.commitments.tensors import Array
-from moot.offchain.errors import UsageError, WrongLog
+from moot.offchain.errors import WrongLog
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.calls import get_loss
 from moot.offchain.frontend.capture import capture
-from moot.offchain.frontend.load import load_recipe
-from moot.offchain.frontend.recipe import TrainingRecipe, find_form, get_batch
+from moot.offchain.frontend.recipe import TrainingRecipe, get_batch
 from moot.offchain.frontend.subject import Subject
 from moot.offchain.programs.rounding.journals import Reading, Steering, Writing
 from moot.offchain.replication.logs import name_log
 from moot.offchain.replication.orders import Order
 from moot.offchain.replication.published.behaviour import STEER, Dishonesty
 from moot.offchain.replication.published.replicate import make_method
-from moot.offchain.replication.published.training import Part
+from moot.offchain.replication.published.training import Part, load_training
 from moot.offchain.replication.published.training import train as advance
 
 States = tuple[Mapping[str, Array], ...]
@@ -72,7 +71,7 @@ def steer(
     Raises:
         WrongLog: an auditor would find an entry of the steered trainer.
     """
-    judge = _Judge(_load(program, size))
+    judge = _Judge(load_training(program, size))
     run = {"proven": _steer_proven, "published": _steer_published}[method]
     for step, (turned, states) in enumerate(run(program, size), start=1):
         yield judge.measure(step, turned, *states)
@@ -81,16 +80,9 @@ def steer(
             return
 
 
-def _load(program: str, size: str) -> TrainingRecipe:
-    recipe = find_form(load_recipe(program, size=size, seed=0))
-    if not isinstance(recipe, TrainingRecipe):
-        raise UsageError("roundings are logged of a training; give a recipe that trains")
-    return recipe
-
-
 def _steer_proven(program: str, size: str) -> Iterator[tuple[int, States]]:
     """Yield how many roundings were turned, and the start, the honest and the steered state."""
-    captured = capture(_load(program, size), trust=True, arithmetic=LOGGED)
+    captured = capture(load_training(program, size), trust=True, arithmetic=LOGGED)
     names = [slot.name for slot in captured.program.state]
     executor = Executor(captured.program)
     start = list(captured.initial_state)
@@ -124,7 +116,7 @@ def _steer_published(program: str, size: str) -> Iterator[tuple[int, States]]:
         parts.append(Part(str(folders[1]), writes=False))
         order = Order(program, size, 0, "native", None, "", None)
         runs = [
-            advance(_load(program, size), replace(order, method=make_method(part)))
+            advance(load_training(program, size), replace(order, method=make_method(part)))
             for part in parts
         ]
         start, *_ = [next(run).state for run in runs]

@@ -14,6 +14,7 @@ from hashlib import sha256
 import numpy as np
 
 from moot.offchain.arithmetic.functions import Function
+from moot.offchain.arithmetic.logged.band import CHUNK
 from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.native.binary64.base import Engine
@@ -21,7 +22,6 @@ from moot.offchain.replication.profiles import Profile, find_profile, make_envir
 from moot.offchain.replication.sums import ProfileEngine
 
 _ROWS, _TERMS, _VALUES = 96, 512, 4_096
-MOST_ADDED = 128
 
 
 def make_print(engine: Engine) -> Mapping[str, str]:
@@ -33,7 +33,7 @@ def make_print(engine: Engine) -> Mapping[str, str]:
         engine.evaluate(f, *((values, values) if f is Function.POW else (values,)))
         for f in FUNCTIONS
     ]
-    terms = np.ascontiguousarray(a[:, :MOST_ADDED])
+    terms = np.ascontiguousarray(a[:, :CHUNK])
     return {
         "products": _digest(engine.multiply(a, np.ascontiguousarray(b.T))),
         "sums": _digest(engine.add_up(terms)),

@@ -7,7 +7,7 @@ that differs is where the trainer has claimed something else than the program, o
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -27,11 +27,8 @@ from moot.offchain.errors import DamagedFile, NotInStore, UsageError
 from moot.offchain.execution.executor import Executor
 from moot.offchain.programs.rounding.journals import Reading
 from moot.offchain.providers.store import Store
-from moot.offchain.training.claim import (
-    Claim,
-    get_checkpoints,
-    get_claimed_task,
-)
+from moot.offchain.providers.task import Task
+from moot.offchain.training.claim import Claim, get_checkpoints
 
 Report = Callable[[int, int], None]
 """Called with the number of steps that are done, and that of all that are to be done."""
@@ -91,10 +88,6 @@ class Verdict:
         """Whether all that was audited is as it was claimed."""
         return self.difference is None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it for machines."""
-        return asdict(self) | {"claim": self.claim.hex(), "is_right": self.is_right}
-
 
 class Auditor:
     """An auditor of one training.
@@ -102,26 +95,27 @@ class Auditor:
     Args:
         store: where the training is published, with a folder for what comes from elsewhere.
         claim: what is claimed of it.
+        task: what was trained, as `get_claimed_task` returns it.
         notes: the auditor's folder, in which it notes what was audited; None to note nothing.
         threads: threads of the kernels; the results do not depend on it.
         backend: the name of what computes; they don't depend on that either.
 
     Raises:
-        NotInStore, WrongContent, StoreError: something is not published, or is something else.
-        LogError: the program needs logs, and has no slot for their roots.
+        NotInStore, WrongContent, StoreError: the checkpoints are not published, or others are.
     """
 
     def __init__(
         self,
         store: DataStore,
         claim: Claim,
+        task: Task,
         notes: Store | None = None,
         threads: int | None = None,
         backend: str = DEFAULT,
     ) -> None:
         self._store, self.claim, self._notes = store, claim, notes
         self._checkpoints = get_checkpoints(store, claim)
-        self._task = get_claimed_task(store, claim)
+        self._task = task
         self._executor = Executor(self._task.prepare(backend), threads, backend)
         self._noted = self._read_notes()
         self._state: tuple[int, list[Array]] | None = None
@@ -288,8 +282,9 @@ def draw_intervals(count: int, share: float, seed: int | None = None) -> list[in
 
 def require_intervals(chosen: Iterable[int], count: int) -> None:
     """Refuse intervals of which there are none (`UsageError`)."""
-    for wrong in {*chosen} - {*range(count)}:
-        raise UsageError(f"there is no interval {wrong}; choose from 0 to {count - 1}")
+    for interval in chosen:
+        if not 0 <= interval < count:
+            raise UsageError(f"there is no interval {interval}; choose from 0 to {count - 1}")
 
 
 def _find_differing(mine: Array, theirs: Array) -> Array:

@@ -7,11 +7,10 @@ data of a program in `logged` hold the roots of its logs, so that the claim bind
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
-from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.keccak_lanes import DIGEST_BYTES
@@ -19,9 +18,8 @@ from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.objects import HISTORIES, TRAININGS
 from moot.offchain.datastore.store import DataStore
 from moot.offchain.errors import CommitmentError, UsageError, WrongLog
-from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
 from moot.offchain.programs.rounding.entries import StepLog, decode_log
-from moot.offchain.providers.publication import get_log, load_batches, require_slot
+from moot.offchain.providers.publication import get_log, load_task, require_slot
 from moot.offchain.providers.task import Task
 
 MAX_BYTES = 4_096
@@ -128,11 +126,6 @@ def _check(digest: Digest, data: bytes) -> None:
         raise CommitmentError("it is another claim")
 
 
-def get_arithmetic(store: DataStore, claim: Claim) -> Arithmetic:
-    """Return the arithmetic of the program that was trained."""
-    return store.get_program(claim.program, MAX_OPERATORS, MAX_SLOTS).arithmetic
-
-
 def get_claimed_task(store: DataStore, claim: Claim) -> Task:
     """Return what was trained, whose batches and logs are fetched when they are asked for.
 
@@ -140,14 +133,12 @@ def get_claimed_task(store: DataStore, claim: Claim) -> Task:
         NotInStore, WrongContent, StoreError: it can't be had, or is another one.
         LogError: it needs logs, and its program has no slot for their roots.
     """
-    program = store.get_program(claim.program, MAX_OPERATORS, MAX_SLOTS)
-    start = store.get_state(claim.start, program.state)
-    batch = load_batches(store, program.batch, claim.steps, claim.data, fetches=False)
-    task = Task(program, start, batch, claim.steps, claim.checkpoint_every)
-    if program.arithmetic == LOGGED:
-        require_slot(program)
-        object.__setattr__(task, "logs", PublishedLogs(store, task))
-    return task
+    roots = claim.program, claim.start, claim.data
+    task = load_task(store, roots, claim.steps, claim.checkpoint_every, fetches=False)
+    if task.program.arithmetic != LOGGED:
+        return task
+    require_slot(task.program)
+    return replace(task, logs=PublishedLogs(store, task))
 
 
 def get_checkpoints(store: DataStore, claim: Claim) -> list[Digest]:

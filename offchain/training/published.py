@@ -23,9 +23,7 @@ from safetensors.torch import save_file
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import LogError, UsageError
 from moot.offchain.files import replacing
-from moot.offchain.frontend.load import load_recipe
-from moot.offchain.frontend.precision import set_precision
-from moot.offchain.frontend.recipe import TrainingRecipe, find_form
+from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state
 from moot.offchain.replication.orders import Answer, Order
@@ -38,13 +36,13 @@ from moot.offchain.replication.published.store import (
     name_checkpoint,
     read_checkpoint,
 )
-from moot.offchain.replication.published.training import Part
+from moot.offchain.replication.published.training import Part, load_training
 from moot.offchain.replication.published.training import train as advance
 from moot.offchain.training.auditor import Difference, Report
-from moot.offchain.training.trainer import PUBLISHED_FILE
+from moot.offchain.training.trainer import PUBLISHED_FILE, holding
 
 MAX_BYTES = 1 << 26
-PROPUBLISHED_FILE = "native"
+PROFILE = "native"
 _CHEAT = re.compile(rf"({STEER}|{TAMPER}):step=(\d{{1,9}})")
 
 
@@ -149,18 +147,22 @@ def train(folder: Path, plan: Plan, dishonesty: Dishonesty | None, report: Repor
     """Train in a folder, or go on there from the last checkpoint, and return what it says.
 
     Raises:
-        UsageError: the folder holds another training, the recipe does not train, or the steps are
-            no multiple of the interval.
+        UsageError: the folder holds another training, another process trains there, the recipe
+            does not train, or the steps are no multiple of the interval.
         LogError: the last checkpoint can't be read.
     """
     if plan.steps % plan.checkpoint_every:
         raise UsageError(
             f"--checkpoint-every {plan.checkpoint_every} has to divide --steps {plan.steps}"
         )
+    with holding(folder):
+        return _train(folder, plan, dishonesty, report)
+
+
+def _train(folder: Path, plan: Plan, dishonesty: Dishonesty | None, report: Report) -> Published:
     known = Published.read(folder)
     if known is not None and known.plan != plan:
         raise UsageError(f"{folder} holds another training; choose another folder")
-    folder.mkdir(parents=True, exist_ok=True)
     recipe = _load(plan)
     if known is None:
         state = get_initial_state(Subject.of(recipe))
@@ -244,11 +246,7 @@ def _describe(folder: Path, plan: Plan, interval: int, answer: Answer) -> Differ
 
 
 def _load(plan: Plan) -> TrainingRecipe:
-    loaded = load_recipe(plan.program, size=plan.size, seed=plan.seed)
-    recipe = find_form(set_precision(loaded, plan.precision))
-    if not isinstance(recipe, TrainingRecipe):
-        raise UsageError("roundings are logged of a training; give a recipe that trains")
-    return recipe
+    return load_training(plan.program, plan.size, plan.seed, plan.precision)
 
 
 def _start_from(folder: Path, recipe: TrainingRecipe) -> None:
@@ -266,7 +264,7 @@ def _begin(recipe: TrainingRecipe, plan: Plan, part: Part) -> Iterator[Answer]:
         program=plan.program,
         size=plan.size,
         seed=plan.seed,
-        profile=PROPUBLISHED_FILE,
+        profile=PROFILE,
         arithmetic=None,
         state="",
         start=None,

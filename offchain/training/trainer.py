@@ -8,7 +8,8 @@ notes/logs-<steps>.json   the roots of the logs of the steps before a checkpoint
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from moot.offchain.datastore.disk import reporting
 from moot.offchain.datastore.objects import HISTORIES
 from moot.offchain.errors import DamagedFile, StoreError, UsageError
 from moot.offchain.files import held_alone, make_folder
-from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
 from moot.offchain.programs.roots import ProgramTree
 from moot.offchain.programs.rounding.entries import StepLog
 from moot.offchain.programs.rounding.journals import Journal, Writing
@@ -30,7 +30,7 @@ from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import ALL_CHEATS
 from moot.offchain.providers.cheats.reading import read_cheat
 from moot.offchain.providers.logs import agree_on_log_roots
-from moot.offchain.providers.publication import load_batches, put_log, put_task
+from moot.offchain.providers.publication import load_task, put_log, put_task
 from moot.offchain.providers.run import Progress, Run
 from moot.offchain.providers.setting import check_workers
 from moot.offchain.providers.store import Store
@@ -45,32 +45,22 @@ PUBLISHED_FILE = "published.json"
 class Trainer(Run):
     """The run of a trainer, which writes the log of each step where its arithmetic has logs.
 
-    Args:
-        task: what is trained, without logs.
-        behaviour: what the trainer does differently.
-        store: its folder.
-        threads: threads of the kernels.
-        backend: what computes.
-        workers: processes that share out each batch.
-
-    Raises:
-        UsageError, ParallelError: as `Run` has it.
+    Arguments and errors are those of `Run`; the task has no logs.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        behaviour: Behaviour,
-        store: Store,
-        threads: int | None = None,
-        backend: str = DEFAULT,
-        workers: int = 1,
-    ) -> None:
-        super().__init__(task, behaviour, store, threads, backend, workers)
-        self._folder = store
-        self._is_logged = task.program.arithmetic == LOGGED
-        self._journals: dict[int, Writing] = {}
-        self._agreed_root = ProgramTree(add_slot(task.program)).header.root
+    @property
+    def _is_logged(self) -> bool:
+        return self.task.program.arithmetic == LOGGED
+
+    @cached_property
+    def _journals(self) -> dict[int, Writing]:
+        """The journals of the steps since the last checkpoint."""
+        return {}
+
+    @cached_property
+    def _agreed_root(self) -> Digest:
+        """The root of the program with the slot for the roots of its logs."""
+        return ProgramTree(add_slot(self.task.program)).header.root
 
     def find_log(self, step: int) -> StepLog | None:
         """Return the log of a step, once it is written."""
@@ -100,7 +90,7 @@ class Trainer(Run):
         if self._is_logged:
             done = self.task.checkpoints[len(roots) - 1]
             names = [self._put_log(step).hex() for step in self._list_steps(done)]
-            self._folder.put_json(_name_logs(done), names)
+            self._store.put_json(_name_logs(done), names)
         super().keep_checkpoint(state, tensor_roots, made, roots)
 
     def _list_steps(self, done: int) -> range:
@@ -110,7 +100,7 @@ class Trainer(Run):
     def _put_log(self, step: int) -> Digest:
         """Publish the log of a step, and forget it."""
         log, operators = self._journals.pop(step).log, len(self.task.program.nodes)
-        return put_log(self._folder, self._agreed_root, operators, step, log)
+        return put_log(self._store, self._agreed_root, operators, step, log)
 
     def agree(self) -> Task:
         """Return the task with the logs that were written, all of which are in the folder.
@@ -122,9 +112,9 @@ class Trainer(Run):
             return self.task
         roots: list[Digest] = []
         for done in self.task.checkpoints:
-            noted = self._folder.get_json(_name_logs(done))
+            noted = self._store.get_json(_name_logs(done))
             if noted is None:
-                path = self._folder.path / "notes" / f"{_name_logs(done)}.json"
+                path = self._store.path / "notes" / f"{_name_logs(done)}.json"
                 raise DamagedFile(path, "it is missing; train again, in another folder")
             roots += map(bytes.fromhex, noted)
         return agree_on_log_roots(self.task, roots)
@@ -135,23 +125,20 @@ def _name_logs(done: int) -> str:
 
 
 @contextmanager
-def opened_folder(path: Path) -> Iterator[Store]:
-    """Open the folder of a training, for one process at a time.
+def holding(folder: Path) -> Iterator[None]:
+    """Keep a training's folder, which is made, for one process.
 
     Raises:
         UsageError: another process trains there.
         StoreError: it cannot be written.
     """
-    with reporting(path):
-        make_folder(path)
-        holding = held_alone(path / IN_USE)
-        is_ours = holding.__enter__()
-    try:
+    with ExitStack() as stack:
+        with reporting(folder):
+            make_folder(folder)
+            is_ours = stack.enter_context(held_alone(folder / IN_USE))
         if not is_ours:
-            raise UsageError(f"another process trains in {path}; choose another folder, or wait")
-        yield Store(path)
-    finally:
-        holding.__exit__(None, None, None)
+            raise UsageError(f"another process trains in {folder}; choose another folder, or wait")
+        yield
 
 
 def begin(store: Store, task: Task, behaviour: Behaviour) -> None:
@@ -179,15 +166,12 @@ def resume(store: Store) -> tuple[Task, Behaviour] | None:
     if plan is None:
         return None
     try:
-        roots = {name: bytes.fromhex(plan[name]) for name in ("program", "start", "data")}
+        program, start, data = (bytes.fromhex(plan[it]) for it in ("program", "start", "data"))
         steps, every, told = (plan[name] for name in ("steps", "checkpoint_every", "behaviour"))
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{store.path} describes no training of this version") from error
     behaviour = _read_behaviour(told)
-    program = store.get_program(roots["program"], MAX_OPERATORS, MAX_SLOTS)
-    start = store.get_state(roots["start"], program.state)
-    batch = load_batches(store, program.batch, steps, roots["data"])
-    return Task(program, start, batch, steps, every), behaviour
+    return load_task(store, (program, start, data), steps, every), behaviour
 
 
 def _read_behaviour(told: str) -> Behaviour:

@@ -199,6 +199,24 @@ def test_a_cheat_is_found_where_it_is(name: str, tmp_path: Path) -> None:
     assert place.elements >= place.tensors > 0
 
 
+def test_a_stopped_training_goes_on(tmp_path: Path) -> None:
+    """After whichever step a trainer stops, it goes on to the same claim and the same logs."""
+    task = _make_task("logged")
+    whole = moot.train(tmp_path / "whole", task)
+
+    def stop(after: int, done: int) -> None:
+        if done == after:
+            raise KeyboardInterrupt
+
+    for after in range(1, STEPS + 1):
+        folder = tmp_path / str(after)
+        with pytest.raises(KeyboardInterrupt):
+            moot.train(folder, task, progress=lambda done, _, after=after: stop(after, done))
+        assert moot.train(folder).claim == whole.claim
+        assert moot.audit(folder).is_right
+
+
+@pytest.mark.slow
 def test_a_killed_training_goes_on(tmp_path: Path) -> None:
     """Wherever a trainer is killed, whoever goes on comes to the same claim and the same logs."""
     whole = moot.train(tmp_path / "whole", _make_task("logged"))
@@ -208,7 +226,7 @@ def test_a_killed_training_goes_on(tmp_path: Path) -> None:
     )
     random, cut = Random(5), tmp_path / "cut"
     environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
-    for _ in range(share(12)):
+    for _ in range(24):
         command = [sys.executable, "-c", code]
         process = subprocess.Popen(command, cwd=tmp_path, env=environment)  # noqa: S603 - our own code
         wanted = cut / "notes" / random.choice(["training.json", "logs-3.json", "run.json"])
@@ -498,6 +516,19 @@ def test_a_folder_with_its_program_takes_no_other(folders: dict[str, Path]) -> N
     """Where a folder has the program itself, none is named."""
     done = run_moot("audit", str(folders["exact"]), "--program", "mlp")
     assert "leave --program out" in complaint(done, status=2)
+
+
+def test_one_published_trainer_a_folder(published_folder: Path) -> None:
+    """A second one is refused, and so are other checkpoints than the folder has."""
+    with held_alone(published_folder / IN_USE) as is_ours:
+        assert is_ours
+        done = run_moot("train", str(published_folder), "--method", "published")
+        assert "another process trains" in complaint(done, status=2)
+    words = ("--method", "published", "--checkpoint-every", "3", "--steps", "6")
+    done = run_moot("train", str(published_folder), *words)
+    assert "holds another training" in complaint(done, status=2)
+    done = run_moot("train", str(published_folder), "--method", "published", *words[2:4])
+    assert done.status == 2  # it is not passed over
 
 
 def test_what_the_published_method_has_not() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moot.offchain.arithmetic.functions import Function
-from moot.offchain.arithmetic.logged.band import FUNCTION_EXPONENT, UNIT_EXPONENT
+from moot.offchain.arithmetic.logged.band import CHUNK, FUNCTION_EXPONENT, UNIT_EXPONENT
 from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
 from moot.offchain.errors import UnsuitableEngine
 from moot.offchain.native.binary64.base import Doubles, Engine
@@ -34,7 +34,6 @@ SLACK = 1 + 2.0**-8
 LENGTHS = (1, 2, 3, 5, 8, 17, 64, 128, 511, 512)
 """Terms of the sums that are tried; an engine is asked for no more at once."""
 
-MOST_ADDED = 128
 _SIDE, _LARGE = 48, 512
 _DRAWN = 512
 _WHOLE_SIDE, _WHOLE_ROUNDS = 1024, 6
@@ -120,7 +119,7 @@ def _try_products(engine: Engine, random: np.random.Generator) -> Iterator[str]:
 def _try_sums(engine: Engine, random: np.random.Generator) -> Iterator[str]:
     """Yield what is wrong with sums of rows."""
     for kind in KINDS:
-        for steps in (it for it in LENGTHS if it <= MOST_ADDED):
+        for steps in (it for it in LENGTHS if it <= CHUNK):
             terms = _narrow(kind.draw(random, (_DRAWN, steps)))
             terms *= _narrow(kind.draw(random, (_DRAWN, steps)))
             what = f"a sum of {steps} terms, {kind.name}"

@@ -19,7 +19,9 @@ from moot.offchain.errors import UsageError
 from moot.offchain.frontend.calls import get_loss
 from moot.offchain.frontend.capture.eager import EagerRun
 from moot.offchain.frontend.data import make_generator
-from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, get_batch
+from moot.offchain.frontend.load import load_recipe
+from moot.offchain.frontend.precision import set_precision
+from moot.offchain.frontend.recipe import Recipe, TrainingRecipe, find_form, get_batch
 from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state
 from moot.offchain.replication.logs import name_log
@@ -143,6 +145,22 @@ class Run:
         return rounded
 
 
+def load_training(
+    program: str, size: str, seed: int = 0, precision: str = "fp32"
+) -> TrainingRecipe:
+    """Return a recipe by its name; `UsageError` if it does not train."""
+    return require_training(
+        find_form(set_precision(load_recipe(program, size=size, seed=seed), precision))
+    )
+
+
+def require_training(recipe: Recipe) -> TrainingRecipe:
+    """Return a recipe that trains; any other is a `UsageError`."""
+    if not isinstance(recipe, TrainingRecipe):
+        raise UsageError("roundings are logged of a training; give a recipe that trains")
+    return recipe
+
+
 def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     """Yield the start, and the weights after each step, cast to binary32.
 
@@ -153,8 +171,7 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
         UsageError: the recipe does not train.
         LogError: the trainer's log or checkpoint does not fit.
     """
-    if not isinstance(recipe, TrainingRecipe):
-        raise UsageError("roundings are logged of a training; give a recipe that trains")
+    recipe = require_training(recipe)
     assert order.method is not None
     part = Part(**order.method.options)
     own = {name: tensor.numpy() for name, tensor in get_initial_state(Subject.of(recipe)).items()}

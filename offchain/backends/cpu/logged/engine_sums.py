@@ -4,7 +4,7 @@ import numpy as np
 
 from moot.offchain.arithmetic.logged.band import CHUNK
 from moot.offchain.backends.cpu.kernels.bounded_sums import compute_reach
-from moot.offchain.backends.cpu.kernels.doubts import DOUBTFUL, EXACT_RATIO
+from moot.offchain.backends.cpu.kernels.doubts import EXACT_RATIO
 from moot.offchain.backends.cpu.logged import stock
 from moot.offchain.backends.cpu.logged.stock import Floats
 from moot.offchain.commitments.tensors import Array
@@ -44,12 +44,4 @@ def fold_rows(reach: float, matrix: Array, init: Array) -> Floats:
     smallest = np.minimum(smallest, np.where(first == 0, np.inf, first))
     error = whole * compute_reach(matrix.shape[1] + 1, matrix.shape[1] + 1)
     error[whole <= EXACT_RATIO * smallest] = 0
-    return _round_sums(_add_up(terms) + initial, reach * error, initial)
-
-
-def _round_sums(totals: Doubles, reach: Doubles, initial: Doubles) -> Floats:
-    """Round sums, but mark those that may change within their reach, and doubtful zeros."""
-    low, high = (totals - reach).astype(np.float32), (totals + reach).astype(np.float32)
-    is_zero = (low == 0) & ((reach != 0) | np.signbit(initial))
-    rounded = np.where(is_zero | (low != high), DOUBTFUL, low + np.float32(0))
-    return np.where(np.isnan(totals), np.float32(np.nan), rounded)
+    return stock.round_sums(_add_up(terms) + initial, reach * error, initial)

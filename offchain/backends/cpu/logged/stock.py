@@ -102,10 +102,10 @@ def scatter_rows(reach: float, buffer: Array, rows: Integers, matrix: Array) -> 
     error = bound_error(counts[:, None] + 1, magnitudes, initial)
     error[magnitudes + first <= EXACT_RATIO * smallest] = 0
     totals = np.add.reduceat(terms, starts) + initial
-    buffer[touched] = _round_sums(totals, reach * error, initial)
+    buffer[touched] = round_sums(totals, reach * error, initial)
 
 
-def _round_sums(totals: Doubles, reach: Doubles, initial: Doubles) -> Floats:
+def round_sums(totals: Doubles, reach: Doubles, initial: Doubles) -> Floats:
     """Round sums, but mark those that may change within their reach, and doubtful zeros."""
     low, high = (totals - reach).astype(np.float32), (totals + reach).astype(np.float32)
     is_zero = (low == 0) & ((reach != 0) | np.signbit(initial))
