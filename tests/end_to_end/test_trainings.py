@@ -518,6 +518,16 @@ def test_a_folder_with_its_program_takes_no_other(folders: dict[str, Path]) -> N
     assert "leave --program out" in complaint(done, status=2)
 
 
+def test_a_log_that_is_longer_than_it_says_is_not_read(
+    published_folder: Path, tmp_path: Path
+) -> None:
+    """A file of a terabyte, which takes no room on the disk, is refused by its size alone."""
+    copytree(published_folder, tmp_path / "run")
+    os.truncate(tmp_path / "run/step-0.log", 1 << 40)
+    with pytest.raises(LogError, match="has a surplus"):
+        moot.audit(tmp_path / "run", intervals=[0])
+
+
 def test_one_published_trainer_a_folder(published_folder: Path) -> None:
     """A second one is refused, and so are other checkpoints than the folder has."""
     with held_alone(published_folder / IN_USE) as is_ours:
