@@ -71,12 +71,13 @@ def test_the_record_is_of_this_code(name: str) -> None:
     assert (record["wrong"], record["beyond"]) == (0, 0)
 
 
-@pytest.mark.parametrize(("name", "seed"), [("product", 0), ("logged product", 2)])
-def test_what_is_wrong_is_seen(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["product", "logged product"])
+def test_what_is_wrong_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flipped bit counts as wrong, and a bound that is a thousand times smaller as broken."""
     wide = "wide exponents"
     monkeypatch.setattr(subjects, "FAMILIES", {wide: (1.0, FAMILIES[wide][1])})
-    sample = SUBJECTS[name](np.random.default_rng(seed))
+    samples = (SUBJECTS[name](np.random.default_rng(seed)) for seed in range(100))
+    sample = next(x for x in samples if not x.init.any() and x.a.shape[1] > 8)
     assert judge(sample).wrong == 0
     spoilt = sample.results.copy()
     spoilt.view(np.uint32)[3, 5] ^= 1
