@@ -52,13 +52,9 @@ class Agent:
     rated: int = 0
     ends: list[int] = field(default_factory=list)
     jobs: int = 0
-    cheated: int = 0
     slashed: int = 0
     forfeits: int = 0
-    worked_gwei: int = 0
-    fees_gwei: int = 0
     earned_gwei: int = 0
-    locked_gwei_blocks: int = 0
     capital_cost_gwei: int = 0
     left: int | None = None
     is_bankrupt: bool = False

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from moot.sim.economy.agents import Agent
 from moot.sim.economy.cases import Case, Lineup, Seat, burn, pay_seat
@@ -172,22 +173,20 @@ class Deal:
         self.reserve_wei = int(self.price_wei * min(chain.gas_reserve, chain.fee_cap))
         self._reckon(chain, self.reserve_wei)
         free, locked, payer = ledger.free, ledger.locked, self.client
-        client_gwei = self.client_locked_gwei
+        bonds_gwei = client_gwei = self.client_locked_gwei
         for part in self.everybody:
-            needed = part.locked_gwei + part.worked_gwei
-            if part.agent is payer:
+            agent, needed = part.agent, part.locked_gwei + part.worked_gwei
+            if agent is payer:
                 needed += client_gwei
-            if free[part.agent.number] < needed:
-                return part.agent
+            if free[agent.number] < needed:
+                return agent
         if free[payer.number] < client_gwei:
             return payer
-        bonds_gwei = client_gwei
         for part in self.everybody:
-            agent, part_gwei = part.agent, part.locked_gwei
-            number = agent.number
-            free[number] -= part_gwei + part.worked_gwei
+            number, part_gwei, worked_gwei = part.agent.number, part.locked_gwei, part.worked_gwei
+            free[number] -= part_gwei + worked_gwei
             locked[number] += part_gwei
-            ledger.work += part.worked_gwei
+            ledger.work += worked_gwei
             bonds_gwei += part_gwei
         free[payer.number] -= client_gwei
         locked[payer.number] += client_gwei
@@ -261,39 +260,39 @@ class Deal:
         free, locked = ledger.free, ledger.locked
         burned_gwei = left_gwei = burn(case, bond_gwei, reward_gwei)
         left_gwei -= reward_gwei
-        fees_gwei = 0
-        client = self.client.number
+        gas, fees_gwei, client = case.client_gas, 0, self.client.number
         for part, price_wei in zip(self.everybody, prices_wei, strict=False):
-            number, seat = part.agent.number, part.seat
-            paid_gwei, spent_gwei = part.fee_gwei, 0
+            number, seat, part_gwei = part.agent.number, part.seat, part.locked_gwei
+            change_gwei, free_gwei = part.fee_gwei, free[number]
             if seat is not None:
                 bonds_gwei = bond_gwei * seat.accounts
-                back_gwei = pay_seat(seat, case, bond_gwei, reward_gwei)
-                left_gwei += back_gwei - bonds_gwei
-                left_over_gwei = part.locked_gwei - bonds_gwei + free[number]
-                part.gas_gwei = min(-(-seat.gas * price_wei // GWEI), left_over_gwei)
-                spent_gwei = part.gas_gwei
+                won_gwei = pay_seat(seat, case, bond_gwei, reward_gwei) - bonds_gwei
+                left_gwei += won_gwei
+                left_over_gwei = part_gwei - bonds_gwei + free_gwei
+                gas += seat.gas
+                spent_gwei = min(-(-seat.gas * price_wei // GWEI), left_over_gwei)
+                part.gas_gwei = spent_gwei
+                fees_gwei += spent_gwei
                 if seat.held_blocks:
                     spent_gwei = min(spent_gwei + _price_silence(part, seat, chain), left_over_gwei)
                     ledger.outside += spent_gwei - part.gas_gwei
-                paid_gwei += back_gwei - bonds_gwei
-            fees_gwei += part.gas_gwei
-            locked[number] -= part.locked_gwei
-            change_gwei = paid_gwei - spent_gwei
-            free[number] += part.locked_gwei + change_gwei
+                change_gwei += won_gwei - spent_gwei
+            locked[number] -= part_gwei
+            free[number] = free_gwei + part_gwei + change_gwei
             part.profit_gwei = change_gwei - part.worked_gwei
         if self.fund_gwei:
             locked[self.watchers[0].agent.number] -= self.fund_gwei
+        owed_gwei, free_gwei = self.extra_gwei + reward_gwei, free[client]
         client_gas_gwei = min(
             price_gas(case.client_gas, prices_wei[-1]),
-            self.client_locked_gwei - self.extra_gwei - reward_gwei + free[client],
+            self.client_locked_gwei - owed_gwei + free_gwei,
         )
-        client_gwei = -self.extra_gwei - client_gas_gwei - reward_gwei
+        client_gwei = -owed_gwei - client_gas_gwei
         if not case.sharers and not any(part.seat and part.seat.is_client for part in self.parts):
             client_gwei += reward_gwei
             left_gwei += reward_gwei
         locked[client] -= self.client_locked_gwei
-        free[client] += self.client_locked_gwei + client_gwei
+        free[client] = free_gwei + self.client_locked_gwei + client_gwei
         fees_gwei += client_gas_gwei
         if left_gwei:
             raise BrokenLedgerError(f"job {self.job.number} pays {left_gwei} gwei too much")
@@ -307,7 +306,7 @@ class Deal:
             if part.agent is self.client:
                 part.profit_gwei += client_gwei
         self._compare(reward_gwei)
-        return Bill(fees_gwei, burned_gwei, client_gwei)
+        return Bill(gas, fees_gwei, burned_gwei, client_gwei)
 
     def _compare(self, reward_gwei: int) -> None:
         """Find out what everybody has less than it would have if no call had had to wait."""
@@ -320,10 +319,10 @@ class Deal:
             part.missed_gwei = max(0, had_gwei - has_gwei)
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """What a deal has come to: gas, what was lost to all, and the client's change."""
+class Bill(NamedTuple):
+    """What a deal has come to: gas and its price, what was lost to all, and the client's change."""
 
+    gas: int
     fees_gwei: int
     burned_gwei: int
     client_gwei: int

@@ -46,6 +46,9 @@ _FACTOR, _MASK = 6364136223846793005, (1 << 62) - 1
 
 _SHIFT, _SCALE = 31, 1 << 31
 
+_NUMBER_BITS, _NUMBER_MASK = 32, (1 << 32) - 1
+"""A deal's place on the agenda is one number: its block, and in so many bits that of its job."""
+
 _OVERSPENDS = "can't pay for what it has chosen"
 
 
@@ -108,7 +111,8 @@ class Market:
     outcomes: Outcomes
     sink: Sink
     run: int = 0
-    _heap: list[tuple[int, int, Deal]] = field(default_factory=list)
+    _agenda: list[int] = field(default_factory=list)
+    _deals: dict[int, Deal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         config, seed = self.config, self.config.seed
@@ -140,7 +144,7 @@ class Market:
         Raises:
             BrokenLedgerError: an invariant does not hold.
         """
-        config, heap, people = self.config, self._heap, self._people
+        config, agenda, people, prices = self.config, self._agenda, self._people, self._prices
         arrivals, entry = draw_arrivals(config), Stream(config.seed, "entry")
         entry_rate = config.entry.per_1000_blocks / 1000
         arrival = next(arrivals)
@@ -148,31 +152,35 @@ class Market:
         entering = entry.draw_waiting(entry_rate) if entry_rate else math.inf
         number, jobs, waiting = 0, config.jobs, self._traffic.since
         every = 1 if config.fidelity == "played" else 1024
-        while number < jobs or heap or waiting:
-            coming = min(arriving, entering) if number < jobs else math.inf
-            if waiting and self._wait(min(coming, heap[0][0] if heap else math.inf)):
+        coming = min(arriving, entering)
+        while number < jobs or agenda or waiting:
+            block = agenda[0] >> _NUMBER_BITS if agenda else math.inf
+            if waiting and self._wait(min(coming, block)):
                 continue
-            if heap and heap[0][0] <= coming:
-                self._reach(heap[0][0])
-                self._go_on(heappop(heap)[2])
-            elif entering < arriving:
-                self._reach(int(entering))
+            if agenda and block <= coming:
+                if block > prices.block:
+                    self._reach(int(block))
+                self._go_on(self._deals.pop(heappop(agenda) & _NUMBER_MASK))
+                continue
+            if coming >= prices.block + 1:
+                self._reach(int(coming))
+            if entering < arriving:
                 people.enter_anew(entry)
                 entering += entry.draw_waiting(entry_rate)
             else:
-                self._reach(int(arriving))
                 self._arrive(number, arrival)
                 number += 1
                 arrival = next(arrivals)
                 arriving += arrival.waiting
                 if progress is not None and number % every == 0:
                     progress(number)
+            coming = min(arriving, entering) if number < jobs else math.inf
         self._close_block()
         return self._clerk.finish(people.everybody, self._inspection.audits)
 
     def _close_block(self) -> None:
         """Check a block that is over, and write it down."""
-        open_jobs = len(self._heap) + len(self._traffic.since)
+        open_jobs = len(self._agenda) + len(self._traffic.since)
         self._clerk.close_block(open_jobs, len(self._people.providers))
 
     def _reach(self, block: int) -> None:
@@ -197,26 +205,34 @@ class Market:
         self._reach(int(min(coming, self._traffic.patience_ends)))
         released = self._traffic.release()
         for deal in released:
-            heappush(self._heap, (self._prices.block, deal.job.number, deal))
+            self._put(deal, self._prices.block)
         return bool(released)
+
+    def _put(self, deal: Deal, block: int) -> None:
+        """Put a deal on the agenda of a block; those of a block come up by their jobs' numbers."""
+        number = deal.job.number
+        self._deals[number] = deal
+        heappush(self._agenda, block << _NUMBER_BITS | number)
 
     def _go_on(self, deal: Deal) -> None:
         """Settle a deal whose calls are all in blocks, or look at it again when that may be."""
-        is_calm = self._prices.highest_wei <= deal.reserve_wei
-        ends = deal.ends if is_calm else self._traffic.follow(deal)
-        if ends is not None and ends > self._prices.block:
-            heappush(self._heap, (ends, deal.job.number, deal))
-        elif ends is not None:
+        prices = self._prices
+        is_calm = prices.highest_wei <= deal.reserve_wei
+        ends = deal.begins + deal.case.blocks if is_calm else self._traffic.follow(deal)
+        if ends is None:
+            return
+        if ends > prices.block:
+            self._put(deal, ends)
+        else:
             self._settle(deal)
 
     def _arrive(self, number: int, arrival: Arrival) -> None:
         """Let a job arrive, sell it, and let everybody decide what to do about it."""
         config, people = self.config, self._people
         client = people.clients[arrival.client]
-        asked = self._ask_around(arrival.ticket, arrival.value_gwei)
+        asked, reputation = self._ask_around(arrival.ticket, arrival.value_gwei)
         rate = 0.0
         if asked:
-            reputation = min([agent.reputation for agent in asked])
             rate = self._rules.audit.choose_rate(reputation)
             job, parts = self._sell(number, arrival.value_gwei, asked, reputation, rate)
         else:
@@ -248,8 +264,8 @@ class Market:
             inspection.begin(deal, ready)
         if not self._clerk.is_early(job):
             inspection.count_audit(deal, rate, is_busy=is_busy)
-        deal.began = deal.begins = ready + deal.delay_blocks
-        heappush(self._heap, (deal.ends, number, deal))
+        deal.began = deal.begins = ready + deal.delay_blocks if watchers else ready
+        self._put(deal, deal.begins + deal.case.blocks)
 
     def _blame(self, poor: Agent, deal: Deal) -> str:
         """Return why a deal fails that somebody can't pay for; it is a forfeit of whoever cheats.
@@ -264,16 +280,16 @@ class Market:
                 return DISPUTE_TOO_DEAR
         return CLIENT_TOO_POOR
 
-    def _ask_around(self, ticket: int, value_gwei: int) -> list[Agent]:
-        """Return the providers that are asked; nobody, if not enough are free and can pay.
+    def _ask_around(self, ticket: int, value_gwei: int) -> tuple[list[Agent], float]:
+        """Return the providers that are asked, and the lowest reputation among them.
 
-        Each can pay for its work, the gas of a job that nobody disputes, and the bond that all of
-        them lock: that of the lowest reputation among them.
+        Nobody is asked, if not enough are free and can pay: each for its work, the gas of a job
+        that nobody disputes, and the bond that all of them lock, that of the lowest reputation.
         """
         rules, ledger, there = self._rules, self._ledger, self._people.providers
         wanted, count = rules.pricing.count_bidders(self.config.seats), len(there)
         if count < wanted:
-            return []
+            return [], 1.0
         weigh, free, locked = rules.matching.weigh, ledger.free, ledger.locked
         size, lowest, block = rules.bonding.size, 1.0, self._prices.block
         gas_gwei = price_gas(self._plain_gas, int(self._prices.price_wei * self._reserve))
@@ -296,8 +312,8 @@ class Market:
                 asked.append(agent)
                 lowest = lower
                 if len(asked) == wanted:
-                    return asked
-        return []
+                    return asked, lowest
+        return [], 1.0
 
     def _offer(
         self,
@@ -329,17 +345,19 @@ class Market:
         """Sell a job, and let those who run it decide how; or return why it is not sold."""
         show, seats, work_gwei = self._people.show, self.config.seats, asked[0].work_gwei
         job = self._offer(number, value_gwei, 0, reputation, rate, work_gwei)
-        bids = [
-            agent.strategy.bid(job, show(agent)) if agent.bids else agent.work_gwei + job.fee_gwei
-            for agent in asked
-        ]
+        bids = []
+        for agent in asked:
+            if agent.bids:
+                bids.append(agent.strategy.bid(job, show(agent)))
+            else:
+                bids.append(agent.work_gwei + job.fee_gwei)
         sold = None
         if min(bids) >= 0:
             sold = self._rules.pricing.sell(bids, seats, value_gwei)
         if sold is None:
             return job, TOO_DEAR
         chosen = [asked[index] for index in sold.winners]
-        job = self._offer(number, value_gwei, sold.price_gwei, reputation, rate, work_gwei)
+        job = job._replace(price_gwei=sold.price_gwei)
         parts = []
         for agent in chosen:
             offer = job

@@ -115,19 +115,16 @@ class Population:
 
     def tell(self, deal: Deal, block: int) -> None:
         """Tell everybody who had a part in a deal what became of it."""
-        patience, providers = self._config.entry.patience, len(deal.parts)
-        is_said = deal.is_audited
+        patience, providers, job = self._config.entry.patience, len(deal.parts), deal.job
+        is_said = bool(deal.watchers) and deal.is_audited
         for place, part in enumerate(deal.everybody):
             agent, seat = part.agent, part.seat
             is_slashed = seat is not None and seat.lost > 0
             is_provider = place < providers
             agent.jobs += 1
-            agent.slashed += is_slashed
-            agent.cheated += is_provider and part.conduct != HONEST
-            agent.worked_gwei += part.worked_gwei
-            agent.fees_gwei += part.gas_gwei
             agent.earned_gwei += part.profit_gwei
-            agent.locked_gwei_blocks += part.locked_gwei * (block - deal.job.block)
+            if is_slashed:
+                agent.slashed += 1
             if is_provider:
                 agent.reputation = self._reputing.update(
                     agent.reputation, block - agent.rated, is_good=not is_slashed
@@ -137,7 +134,7 @@ class Population:
                 self._make_news(deal, part, block, is_said=is_said)
             ):
                 self._leave(agent, "exit")
-            elif is_provider and self._is_ruined(agent, deal.job.bond_gwei):
+            elif is_provider and self._is_ruined(agent, job.bond_gwei):
                 self._leave(agent, "bankruptcy")
             elif patience and is_provider and agent.jobs >= patience and agent.earned_gwei < 0:
                 self._leave(agent, "exit")

@@ -51,7 +51,7 @@ class NoRows:
         """Keep nothing."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Counts:
     """The counts of a run; names and order are those of `schema.RUNS`."""
 
@@ -115,15 +115,16 @@ class Clerk:
         self._config = config
         self._games = 0
         self._spans = SpanBook(config)
-        self.counts, self._early = Counts(burn_in=self._spans.burn_in), Counts()
+        self._burn_in, self._loss_share = self._spans.burn_in, config.clients.loss_share
+        self.counts, self._early = Counts(burn_in=self._burn_in), Counts()
 
     def is_early(self, job: Job) -> bool:
         """Return whether a job is of the burn-in."""
-        return job.number < self._spans.burn_in
+        return job.number < self._burn_in
 
     def choose_counts(self, job: Job) -> Counts:
         """Return the counts to which a job belongs; those of the burn-in are in no sum."""
-        return self._early if self.is_early(job) else self.counts
+        return self._early if job.number < self._burn_in else self.counts
 
     def note(self, kind: str, agent: Agent, job: int | None = None, detail: str = "") -> None:
         """Note something about an agent."""
@@ -167,61 +168,47 @@ class Clerk:
             bill: what it has come to.
             played: the same case on a chain, if it was played there, too.
         """
-        case, job, watchers = deal.case, deal.job, deal.watchers
-        counts = self.choose_counts(job)
-        outcome, is_cheated = case.outcome, False
-        for part in deal.parts:
-            if part.conduct != HONEST:
-                is_cheated = True
-                if part.seat is not None and part.seat.lost:
-                    counts.caught += 1
-                    break
-        is_checked, is_audited = deal.is_checked, deal.is_audited
-        gas = case.client_gas + sum([seat.gas for seat in case.seats])
-        client_gwei = bill.client_gwei
+        case, job, parts, watchers = deal.case, deal.job, deal.parts, deal.watchers
+        counts, block = self.choose_counts(job), self.prices.block
+        gas, fees_gwei, burned_gwei, client_gwei = bill
+        self._spans.add(deal, client_gwei, block)
         if deal.client.role == "client":
-            client_gwei += self._appraise(job.value_gwei, outcome)
+            client_gwei += self._appraise(job.value_gwei, case.outcome)
             counts.client_gwei += client_gwei
-        self._spans.add(deal, bill.client_gwei, self.prices.block)
-        counts.right += outcome == "right"
-        counts.wrong += outcome == "wrong"
-        counts.void += outcome == "void"
-        counts.jobs += 1
-        counts.cheated += is_cheated
-        counts.audited += is_audited
-        counts.checked += is_checked
-        counts.disputed += case.is_disputed
-        counts.gas += gas
+        is_cheated = _count(counts, deal, bill)
+        is_checked = is_audited = False
+        if watchers:
+            is_checked, is_audited = deal.is_checked, deal.is_audited
+            counts.audited += is_audited
+            counts.checked += is_checked
         missed, missed_gwei = self._count_waits(deal) if deal.waited else (0, 0)
-        counts.fees_gwei += bill.fees_gwei
-        counts.burned_gwei += bill.burned_gwei
-        lead = deal.parts[0]
+        lead, agent = parts[0], parts[0].agent
         self._sink.add(
             "jobs",
             (
                 self._run,
                 job.number,
                 job.block,
-                self.prices.block,
+                block,
                 deal.client.number,
-                lead.agent.number,
-                lead.agent.strategy_name,
-                lead.agent.reputation,
+                agent.number,
+                agent.strategy_name,
+                agent.reputation,
                 "forced-error" if deal.is_forced else lead.conduct,
-                len(deal.parts),
+                len(parts),
                 job.value_gwei,
-                job.price_gwei * len(deal.parts),
+                job.price_gwei * len(parts),
                 job.bond_gwei,
                 is_cheated,
                 is_audited,
                 watchers[0].agent.number if watchers else None,
                 is_checked,
                 case.is_disputed,
-                outcome,
-                case.blocks + deal.delay_blocks,
+                case.outcome,
+                case.blocks + (deal.delay_blocks if watchers else 0),
                 gas,
-                bill.fees_gwei,
-                bill.burned_gwei,
+                fees_gwei,
+                burned_gwei,
                 client_gwei,
                 deal.waited,
                 missed,
@@ -271,9 +258,7 @@ class Clerk:
         """Return what an answer is worth to a client; to a provider that has asked itself, none."""
         if outcome == "right":
             return value_gwei
-        if outcome == "wrong":
-            return -round(value_gwei * self._config.clients.loss_share)
-        return 0
+        return -round(value_gwei * self._loss_share) if outcome == "wrong" else 0
 
     def _write_game(self, deal: Deal, played: Case | None) -> None:
         """Write down a game in which claims met, and the moves of the first games."""
@@ -325,7 +310,9 @@ class Clerk:
         counts.honest_gwei, counts.cheat_gwei, counts.watcher_gwei = profits
         for row in self._spans.list_rows(everybody):
             self._sink.add("spans", (self._run, *row))
+        totals = self._spans.sum_up()
         for agent in everybody:
+            _, cheated, _, worked_gwei, fees_gwei, locked, _ = totals[agent.number]
             wealth = self._ledger.free[agent.number] + self._ledger.locked[agent.number]
             self._sink.add(
                 "agents",
@@ -339,16 +326,40 @@ class Clerk:
                     agent.left,
                     agent.is_bankrupt,
                     agent.jobs,
-                    agent.cheated,
+                    cheated,
                     agent.slashed,
                     agent.forfeits,
                     agent.capital_gwei,
                     wealth - agent.capital_gwei,
-                    agent.worked_gwei,
-                    agent.fees_gwei,
-                    float(agent.locked_gwei_blocks),
+                    worked_gwei,
+                    fees_gwei,
+                    float(locked),
                     agent.capital_cost_gwei,
                     agent.reputation,
                 ),
             )
         return counts
+
+
+def _count(counts: Counts, deal: Deal, bill: Bill) -> bool:
+    """Count a deal that is settled; return whether a provider has cheated."""
+    is_cheated, case = False, deal.case
+    for part in deal.parts:
+        if part.conduct != HONEST:
+            is_cheated = True
+            if part.seat is not None and part.seat.lost:
+                counts.caught += 1
+                break
+    counts.jobs += 1
+    if case.outcome == "right":
+        counts.right += 1
+    elif case.outcome == "wrong":
+        counts.wrong += 1
+    else:
+        counts.void += 1
+    counts.cheated += is_cheated
+    counts.disputed += case.is_disputed
+    counts.gas += bill.gas
+    counts.fees_gwei += bill.fees_gwei
+    counts.burned_gwei += bill.burned_gwei
+    return is_cheated

@@ -4,7 +4,8 @@ What happens while agents still learn says little about what they come to. Jobs 
 rows of tables like all others, and no sum counts them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from moot.sim.economy.agents import Agent
@@ -61,44 +62,53 @@ class SpanBook:
 
     def __init__(self, config: Config) -> None:
         self._jobs, self.burn_in = config.jobs, count_burn_in(config)
-        self._sums: dict[tuple[int, int], _Sums] = {}
+        self._books: list[dict[int, _Sums]] = [{} for _ in range(SPANS)]
 
     def add(self, deal: Deal, client_gwei: int, block: int) -> None:
         """Add a deal that is settled in a block, and has changed its client's wealth by so much."""
-        job, client = deal.job, deal.client
-        span = job.number * SPANS // self._jobs
+        job, client, providers = deal.job, deal.client, len(deal.parts)
+        book = self._books[job.number * SPANS // self._jobs]
         if client.role == "client":
-            self._open(span, client.number)[6] += client_gwei
+            sums = book.get(client.number) or book.setdefault(client.number, [0] * 7)
+            sums[6] += client_gwei
         blocks = block - job.block
         for place, part in enumerate(deal.everybody):
-            seat, sums = part.seat, self._open(span, part.agent.number)
+            number, seat = part.agent.number, part.seat
+            sums = book.get(number) or book.setdefault(number, [0] * 7)
             sums[0] += 1
-            sums[1] += place < len(deal.parts) and part.conduct != HONEST
-            sums[2] += seat is not None and seat.lost > 0
+            if place < providers and part.conduct != HONEST:
+                sums[1] += 1
+            if seat is not None and seat.lost:
+                sums[2] += 1
             sums[3] += part.worked_gwei
             sums[4] += part.gas_gwei
             sums[5] += part.locked_gwei * blocks
             sums[6] += part.profit_gwei
 
-    def _open(self, span: int, agent: int) -> _Sums:
-        key = (span, agent)
-        found = self._sums.get(key)
-        if found is None:
-            found = self._sums[key] = [0] * 7
-        return found
+    def _list(self) -> Iterator[tuple[int, int, _Sums]]:
+        """Yield the sums of every span and agent, in the order of both."""
+        for span, book in enumerate(self._books):
+            yield from ((span, number, book[number]) for number in sorted(book))
 
     def list_rows(self, everybody: Sequence[Agent]) -> Iterator[tuple[object, ...]]:
         """Yield the rows of `schema.SPANS` without the run's number, by span and agent."""
-        for (span, number), sums in sorted(self._sums.items()):
+        for span, number, sums in self._list():
             agent, first = everybody[number], find_first(span, self._jobs)
             whose = (number, agent.role, agent.strategy_name)
             (*counts, locked, profit) = sums
             yield (span, first, first < self.burn_in, *whose, *counts, float(locked), profit)
 
+    def sum_up(self) -> Mapping[int, _Sums]:
+        """Return the sums of every agent over all spans, those of the burn-in among them."""
+        totals: dict[int, _Sums] = defaultdict(lambda: [0] * 7)
+        for _, number, sums in self._list():
+            totals[number] = [a + b for a, b in zip(totals[number], sums, strict=True)]
+        return totals
+
     def sum_profits(self, everybody: Sequence[Agent]) -> tuple[int, int, int]:
         """Return what honest providers, all others and watchers have earned after the burn-in."""
         honest = cheat = watcher = 0
-        for (span, number), sums in self._sums.items():
+        for span, number, sums in self._list():
             agent = everybody[number]
             if find_first(span, self._jobs) < self.burn_in or agent.role == "client":
                 continue
