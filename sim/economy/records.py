@@ -16,6 +16,9 @@ from moot.sim.writing import reporting
 CHUNK_ROWS = 1 << 16
 """Rows of a table that are in memory at most before they are written."""
 
+_BATCHES = 64
+"""A chunk is turned into columns in so many parts: numbers are read while they are in a cache."""
+
 COMPRESSION = "zstd"
 
 
@@ -99,6 +102,7 @@ class Tables:
 
     def __init__(self, folder: Path) -> None:
         self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
+        self._batches: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
         self._files: dict[str, TableFile] = {}
         try:
             for name, schema in TABLES.items():
@@ -126,8 +130,10 @@ class Tables:
         """Add a row to a table; it is checked when it is written."""
         rows = self._rows[table]
         rows.append(row)
-        if len(rows) == CHUNK_ROWS:
-            self._flush(table)
+        if len(rows) * _BATCHES == CHUNK_ROWS:
+            self._gather(table)
+            if len(self._batches[table]) == _BATCHES:
+                self._flush(table)
 
     def close(self) -> None:
         """Write what is left, and the end of every table."""
@@ -139,11 +145,19 @@ class Tables:
             self._abandon()
             raise
 
-    def _flush(self, name: str) -> None:
+    def _gather(self, name: str) -> None:
         rows = self._rows[name]
         if rows:
-            self._files[name].write(make_table(rows, TABLES[name]))
+            self._batches[name].append(make_table(rows, TABLES[name]))
             rows.clear()
+
+    def _flush(self, name: str) -> None:
+        self._gather(name)
+        batches = self._batches[name]
+        if batches:
+            together = pa.concat_tables(batches).unify_dictionaries().combine_chunks()
+            self._files[name].write(together)
+            batches.clear()
 
     def _abandon(self) -> None:
         for file in self._files.values():
