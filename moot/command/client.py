@@ -1,5 +1,6 @@
 """`moot client`: post a job, see it to its end, and fetch its result."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from moot.command.parties import json_lines, party, setting_options
 from moot.offchain.errors import UsageError
 
 if TYPE_CHECKING:
+    from moot.offchain.parties.context import PartyContext
     from moot.offchain.providers.batches import Choice
     from moot.offchain.providers.task import Task
 
@@ -22,13 +24,15 @@ _JOB = click.argument("job", type=click.IntRange(min=0))
 _CHAIN = ("chain", "referee", "arithmetic")
 _KEY = (*_CHAIN, "key", "password_from", "max_fee_gwei", "confirmations")
 _PREMIUM = ("delivery", "premium", "premium_window")
+_BLOCK_COUNT = click.IntRange(1, MOST_BLOCKS)
+LEAST_CLOCK, CLOCK_S = 64, 100.0
+"""The shortest clock that is chosen, in blocks, and what time it gives where blocks are fast."""
 
 
 def _blocks(name: str, default: int, about: str) -> Callable[[options.Command], options.Command]:
     """Return an option for a time in blocks."""
-    kind = click.IntRange(1, MOST_BLOCKS)
     option = f"--{name}-blocks"
-    return click.option(option, type=kind, default=default, show_default=True, help=about)
+    return click.option(option, type=_BLOCK_COUNT, default=default, show_default=True, help=about)
 
 
 @click.group(cls=Group, short_help="Post a job, see it to its end, and fetch its result.")
@@ -42,13 +46,23 @@ def client() -> None:
 @options.length(16, 4)
 @options.dataset
 @options.seed
+@click.option(
+    "--trained",
+    metavar="PLACE",
+    help="Where a provider has trained it in `logged` by `moot train`, a folder or a URL: the logs "
+    "are taken from there, and nothing is run here.",
+)
 @options.leaf
 @click.option("--reward", type=float, default=0.1, show_default=True, help="In ETH.")
 @click.option("--bond", type=float, default=1.0, show_default=True, help="In ETH.")
 @_blocks("commit", 32, "Time to run and to commit.")
 @_blocks("reveal", 16, "Time to show claims.")
 @_blocks("window", 16, "Time to join late.")
-@_blocks("clock", 64, "Time of a side of a match.")
+@click.option(
+    "--clock-blocks",
+    type=_BLOCK_COUNT,
+    help=f"Time of a side of a match.  [default: {LEAST_CLOCK}, and {CLOCK_S:g} seconds at least]",
+)
 @setting_options(*_KEY, "engine", "store", "verifier", "availability", "promise_bond", *_PREMIUM)
 @json_lines
 def post(
@@ -70,22 +84,24 @@ def post(
     from moot.offchain.parties.context import opened_context  # noqa: PLC0415 - likewise
     from moot.offchain.providers.setting import choose_leaf  # noqa: PLC0415 - imports numpy
 
-    leaf = given.pop("leaf")
+    leaf, trained = given.pop("leaf"), given.pop("trained")
     chosen = {name: given.pop(name) for name in (*_CAPTURED, "checkpoint_every")}
     if folder is not None:
         _refuse_given(folder)
+        if trained is not None:
+            raise UsageError(f"{folder} holds the task already; leave --trained out, or the folder")
     choice = options.choose_dataset(given)
-    stakes = Stakes(
-        bond_wei=options.to_wei(given.pop("bond"), "--bond"),
-        reward_wei=options.to_wei(given.pop("reward"), "--reward"),
-        **{f"{it}_blocks": given.pop(f"{it}_blocks") for it in _BLOCKS},
-    )
+    money = {it: options.to_wei(given.pop(it), f"--{it}") for it in ("bond", "reward")}
+    blocks = {f"{it}_blocks": given.pop(f"{it}_blocks") for it in _BLOCKS}
     with party(config, given, as_json=as_json) as (settings, tell):
         settings.require("store")
+        if blocks["clock_blocks"] is None:
+            blocks["clock_blocks"] = choose_clock(settings.block_seconds)
+        stakes = Stakes(bond_wei=money["bond"], reward_wei=money["reward"], **blocks)
         leaf_mode = choose_leaf(leaf, settings.arithmetic)
         with opened_context(settings, tell) as context:
             if folder is None:
-                task = _capture(settings.arithmetic, chosen, choice)
+                task = _capture(settings.arithmetic, chosen, choice, context, trained)
             else:
                 task = parties.read_task(folder, chosen["checkpoint_every"])
             parties.post(context, task, stakes, leaf_mode)
@@ -99,6 +115,11 @@ _CAPTURED = (
 _BLOCKS = ("commit", "reveal", "window", "clock")
 
 
+def choose_clock(block_seconds: float) -> int:
+    """Return a clock, in blocks, in which providers can answer: that takes time, not blocks."""
+    return max(LEAST_CLOCK, math.ceil(CLOCK_S / max(block_seconds, 1e-3)))
+
+
 def _refuse_given(folder: Path) -> None:
     """Refuse options that say what to capture, if nothing is captured."""
     context = click.get_current_context()
@@ -108,15 +129,28 @@ def _refuse_given(folder: Path) -> None:
             raise UsageError(f"{folder} holds the task already; leave {option} out, or the folder")
 
 
-def _capture(arithmetic: str, chosen: dict[str, Any], choice: "Choice | None") -> "Task":
-    """Capture the program that was chosen, with a dataset if one was."""
-    from moot.offchain.providers.agreement import make_task  # noqa: PLC0415 - imports torch
+def _capture(
+    arithmetic: str,
+    chosen: dict[str, Any],
+    choice: "Choice | None",
+    context: "PartyContext",
+    trained: str | None,
+) -> "Task":
+    """Capture the program that was chosen, with a dataset or a provider's logs if they were."""
+    from moot.offchain.datastore.store import open_store  # noqa: PLC0415 - imports numpy
+    from moot.offchain.providers.agreement import make_plain_task, make_task  # noqa: PLC0415 - torch
     from moot.offchain.providers.setting import Setting  # noqa: PLC0415 - imports torch
+    from moot.offchain.training.claim import adopt_logs, get_claim  # noqa: PLC0415 - imports numpy
 
     steps = options.check_steps(chosen.pop("steps"), inference=chosen["inference"])
     every = options.choose_interval(chosen.pop("checkpoint_every"), 4, steps)
     setting = Setting(steps=steps, checkpoint_every=every, arithmetic=arithmetic, **chosen)
-    return make_task(setting, choice)
+    if trained is None:
+        return make_task(setting, choice)
+    if arithmetic != "logged":
+        raise UsageError(f"programs in `{arithmetic}` have no logs; leave --trained out")
+    store = open_store(trained, context.folder / "trained")
+    return adopt_logs(make_plain_task(setting, choice), store, get_claim(store))
 
 
 @client.command(short_help="Say where a job stands.")

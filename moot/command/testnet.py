@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from moot.offchain.parties.testnet import Testnet
 
 MOOT = (sys.executable, "-c", "from moot.command import main; main()")
-COMMIT_BLOCKS, START_S = 60, 120.0
+START_S = 120.0
 DEFAULT_JOB = "mlp"
 
 
@@ -49,6 +49,13 @@ def testnet() -> None:
 @options.arithmetic
 @click.option("--steps", default=4, show_default=True, help="Steps of the job.")
 @click.option(
+    "--commit-blocks",
+    type=click.IntRange(min=1),
+    default=60,
+    show_default=True,
+    help="Time to run the job; more for a larger one.",
+)
+@click.option(
     "--folder", type=click.Path(path_type=Path, file_okay=False), help="Where to keep it."
 )
 @click.option("--block-seconds", type=click.FloatRange(0.05, 60), default=0.4, show_default=True)
@@ -61,6 +68,7 @@ def up(
     leaf: str | None,
     arithmetic: str,
     steps: int,
+    commit_blocks: int,
     folder: Path | None,
     block_seconds: float,
     as_json: bool,  # noqa: FBT001 - click passes it
@@ -101,6 +109,7 @@ def up(
         if job or providers:
             about: tuple[str, ...] = ("--program", job or DEFAULT_JOB, "--steps", str(steps))
             about += ("--leaf", "operator" if is_ruled else "scalar")
+            about += ("--commit-blocks", str(commit_blocks))
             status = _play(net, tell, about, urls)
         if job is None and not status:
             client = net.folder / "client.toml"
@@ -134,7 +143,7 @@ def add(name: str, folder: Path) -> None:
 def _play(net: "Testnet", tell: "Lines", job: tuple[str, ...], urls: list[str]) -> int:
     """Let the client post a job, see it to its end, and fetch its result."""
     for verb in (
-        ("post", *job, "--commit-blocks", str(COMMIT_BLOCKS)),
+        ("post", *job),
         ("await", "0"),
         ("fetch", "0", str(net.folder / "result"), "--results", ",".join(urls)),
     ):

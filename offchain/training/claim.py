@@ -19,6 +19,8 @@ from moot.offchain.datastore.objects import HISTORIES, TRAININGS
 from moot.offchain.datastore.store import DataStore
 from moot.offchain.errors import CommitmentError, UsageError, WrongLog
 from moot.offchain.programs.rounding.entries import StepLog, decode_log
+from moot.offchain.programs.rounding.roots import add_slot
+from moot.offchain.providers.logs import agree_on_logs
 from moot.offchain.providers.publication import get_log, load_task, require_slot
 from moot.offchain.providers.task import Task
 
@@ -139,6 +141,36 @@ def get_claimed_task(store: DataStore, claim: Claim) -> Task:
         return task
     require_slot(task.program)
     return replace(task, logs=PublishedLogs(store, task))
+
+
+def adopt_logs(task: Task, store: DataStore, claim: Claim) -> Task:
+    """Return a task with the logs of a training of it, which somebody else has published.
+
+    So who wants it trained runs nothing of it: an entry of a log that the band does not allow means
+    nothing, whoever has written it.
+
+    Args:
+        task: what is to be trained, in `logged`, without logs.
+        store: where the training is.
+        claim: what is claimed of it.
+
+    Raises:
+        UsageError: something else was trained.
+        NotInStore, WrongContent, StoreError: its logs can't be had, or are others.
+    """
+    if claim.steps != task.steps:
+        raise UsageError(f"{store.url} has {claim.steps} steps, and {task.steps} are wanted")
+    program = replace(task, program=add_slot(task.program)).commitment.header.root
+    wanted = {"program": program, "start": task.start_root}
+    for name, root in wanted.items():
+        if getattr(claim, name) != root:
+            raise UsageError(f"{store.url} is not a training of this: its {name} is another")
+    trained = get_claimed_task(store, claim)
+    assert trained.logs is not None, "its program is in `logged`"
+    agreed = agree_on_logs(task, list(trained.logs))
+    if agreed.data_root != claim.data:
+        raise UsageError(f"{store.url} is not a training of this: its data are others")
+    return agreed
 
 
 def get_checkpoints(store: DataStore, claim: Claim) -> list[Digest]:

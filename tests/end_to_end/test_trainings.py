@@ -8,17 +8,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from shutil import copytree
 
+import numpy as np
 import pytest
 import torch
 
 import moot
 from moot.offchain.datastore.objects import HISTORIES, STATES, name_object
 from moot.offchain.datastore.store import open_store
-from moot.offchain.errors import CommitmentError, LogError, MootError, StoreError, UsageError
+from moot.offchain.errors import (
+    CommitmentError,
+    LogError,
+    MootError,
+    NotInStore,
+    StoreError,
+    UsageError,
+)
 from moot.offchain.files import held_alone
 from moot.offchain.native.binary64.current import computing_by, get_engine
 from moot.offchain.parties.client import read_task
@@ -30,6 +39,7 @@ from moot.offchain.training import published
 from moot.offchain.training.claim import (
     MAX_STEPS,
     Claim,
+    adopt_logs,
     get_checkpoints,
     get_claim,
     get_claimed_task,
@@ -178,6 +188,32 @@ def test_what_the_client_posts_is_what_was_trained(folders: dict[str, Path]) -> 
         roots = task.commitment.header.root, task.start_root, task.data_root
         assert (*roots, task.checkpoint_every) == (claim.program, claim.start, claim.data, EVERY)
         assert read_task(folder, 2).checkpoint_every == 2
+
+
+def test_a_client_takes_the_logs_of_a_provider(folders: dict[str, Path], tmp_path: Path) -> None:
+    """Who wants a training runs nothing of it: the logs are a provider's, of this very training."""
+    wanted = _make_wide().plain
+    with serving(folders[TURNED]) as server:
+        store = open_store(server.url, tmp_path)
+        claim = get_claim(store)
+        task = adopt_logs(wanted, store, claim)
+        roots = task.commitment.header.root, task.start_root, task.data_root
+        assert roots == (claim.program, claim.start, claim.data)
+        assert task.logs == read_task(folders[TURNED], None).logs
+        start = wanted.initial_state
+        others = {
+            "has 7 steps, and 6 are wanted": replace(wanted, steps=6),
+            "its program is another": replace(_make_task("logged").plain, steps=STEPS),
+            "its start is another": replace(wanted, initial_state=[*map(np.negative, start)]),
+            "its data are others": replace(wanted, batch=lambda step: wanted.batch(step + 1)),
+        }
+        for problem, other in others.items():
+            with pytest.raises(UsageError, match=problem):
+                adopt_logs(other, store, claim)
+    copytree(folders[TURNED], tmp_path / "copy")
+    next((tmp_path / "copy" / "logs").iterdir()).unlink()
+    with pytest.raises(NotInStore):
+        adopt_logs(wanted, open_store(str(tmp_path / "copy")), claim)
 
 
 @pytest.mark.parametrize("name", every(2, CHEATS))

@@ -26,7 +26,8 @@ from moot.offchain.providers.setting import Setting
 from moot.offchain.training.claim import Claim
 from tests.end_to_end.command import complaint
 from tests.end_to_end.command import moot as run_moot
-from tests.parties.nets import Heard
+from tests.parties.nets import EASY, MOOT, PATIENCE_S, Heard, call_client
+from tests.store_helpers import serving
 
 ACCOUNTS = 8
 EVERY_RULE = {"ordered": ("ordered", "logged"), "exact": ("exact",)}
@@ -79,6 +80,8 @@ def test_nothing_is_posted_that_nobody_can_decide(node: str, config: Path, tmp_p
         ("--arithmetic", "exact"): "that one is for ordered and logged",
         ("--arithmetic", "logged", "--leaf", "scalar"): "no contract computes a scalar operation",
         ("--arithmetic", "logged"): "`verifier` is not set",
+        ("--trained", str(tmp_path)): "programs in `ordered` have no logs; leave --trained out",
+        ("--arithmetic", "logged", "--trained", str(tmp_path)): "holds no finished training",
     }
     with connect(node) as chain:
         client = json.loads((tmp_path / "client.json").read_text())["address"]
@@ -126,6 +129,30 @@ def test_an_audit_takes_what_differs_to_the_chain(
     assert heard.wait("ended", party="trainer")["is_defeated"]
     closed = run_moot("audit", folder, "--challenge", "0", "--config", auditor)
     assert "job 0 is won already" in closed.stderr
+
+
+@pytest.mark.slow
+def test_a_training_in_logged_is_delegated(
+    tmp_path: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider has trained, and its logs are in the terms of a client that runs nothing."""
+    monkeypatch.setenv("MOOT_STATE", str(tmp_path / "state"))
+    folder, words = str(tmp_path / "run"), ("--program", "mlp", "--steps", "4", "--trust-capture")
+    wanted = (*words, "--arithmetic", "logged")
+    assert run_moot("train", folder, *wanted, "--engine", "numpy").status == 0
+    with (
+        testnet.Testnet(tmp_path / "net", MOOT, heard, 0.4, "logged") as net,
+        serving(Path(folder)) as at,
+    ):
+        net.name_verifier()
+        net.add_provider("trainer", engine="numpy", **EASY)
+        net.add_provider("liar", cheat="wrong-output:step=1", **EASY)
+        net.add_verifier(net.await_results(2, PATIENCE_S))
+        about = ("--leaf", "operator", "--commit-blocks", "80", "--trained", at.url)
+        call_client(net, "post", *words, *about)
+        assert call_client(net, "await", "0")[-1]["status"] == "WON"
+        assert heard.wait("ended", party="liar")["is_defeated"]
+        assert not heard.wait("ended", party="trainer")["is_defeated"]
 
 
 def test_a_job_about_something_else_is_refused() -> None:

@@ -5,23 +5,39 @@ import subprocess
 
 import pytest
 
+from moot.command.client import choose_clock
 from tests.end_to_end.command import complaint, moot
 from tests.parties.nets import MOOT, PATIENCE_S
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arithmetic", ["exact", "logged"])
+@pytest.mark.parametrize("arithmetic", ["ordered", "exact", "logged"])
 def test_a_net_plays_a_job_in_an_arithmetic(arithmetic: str) -> None:
-    """The referee, the job and all parties have it; in `logged`, a verifier is started, too."""
-    words = ("testnet", "up", "--job", "mlp", "--steps", "2", "--arithmetic", arithmetic, "--json")
+    """The referee and all parties have it; in `logged`, a verifier is started. The liar loses."""
+    words = ("testnet", "up", "--job", "mlp", "--steps", "2", "--cheat", "wrong-output:step=1")
     done = subprocess.run(  # noqa: S603 - ours
-        [*MOOT, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        [*MOOT, *words, "--arithmetic", arithmetic, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert any("WON" in it["line"] for it in events)
+    ended = {it["party"]: it for it in events if it.get("event") == "ended"}
+    assert ended["provider-1"]["is_defeated"]
+    assert not ended["provider-2"]["is_defeated"]
+    assert ended["provider-2"]["status"] == "won"
     is_ruled = any(it.get("party") == "verifier" for it in events)
     assert is_ruled == (arithmetic == "logged")
+
+
+@pytest.mark.parametrize(
+    ("block_seconds", "blocks"), [(12.0, 64), (2.0, 64), (0.4, 250), (0.0, 100_000)]
+)
+def test_a_clock_is_a_time_where_blocks_are_fast(block_seconds: float, blocks: int) -> None:
+    """A provider needs seconds to answer: in fewer blocks it would take no job."""
+    assert choose_clock(block_seconds) == blocks
 
 
 def test_a_net_without_such_an_arithmetic_does_not_begin() -> None:
