@@ -312,7 +312,7 @@ class Clerk:
             self._sink.add("spans", (self._run, *row))
         totals = self._spans.sum_up()
         for agent in everybody:
-            _, cheated, _, worked_gwei, fees_gwei, locked, _ = totals[agent.number]
+            sums = totals[agent.number]
             wealth = self._ledger.free[agent.number] + self._ledger.locked[agent.number]
             self._sink.add(
                 "agents",
@@ -326,14 +326,14 @@ class Clerk:
                     agent.left,
                     agent.is_bankrupt,
                     agent.jobs,
-                    cheated,
+                    sums.cheated,
                     agent.slashed,
                     agent.forfeits,
                     agent.capital_gwei,
                     wealth - agent.capital_gwei,
-                    worked_gwei,
-                    fees_gwei,
-                    float(locked),
+                    sums.work_gwei,
+                    sums.fees_gwei,
+                    float(sums.locked_gwei_blocks),
                     agent.capital_cost_gwei,
                     agent.reputation,
                 ),

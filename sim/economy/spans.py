@@ -6,6 +6,7 @@ rows of tables like all others, and no sum counts them.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
 from math import ceil
 
 from moot.sim.economy.agents import Agent
@@ -20,7 +21,23 @@ SPANS = 20
 LEARNING_SHARE = 0.5
 """The burn-in of a market in which somebody learns, unless its configuration says otherwise."""
 
-_Sums = list[int]
+
+@dataclass(slots=True)
+class Sums:
+    """The sums of what an agent had of some jobs; names and order are those of `schema.SPANS`."""
+
+    jobs: int = 0
+    cheated: int = 0
+    slashed: int = 0
+    work_gwei: int = 0
+    fees_gwei: int = 0
+    locked_gwei_blocks: int = 0
+    profit_gwei: int = 0
+
+    def add(self, other: "Sums") -> None:
+        """Add what it had of other jobs."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
 def find_first(span: int, jobs: int) -> int:
@@ -62,30 +79,28 @@ class SpanBook:
 
     def __init__(self, config: Config) -> None:
         self._jobs, self.burn_in = config.jobs, count_burn_in(config)
-        self._books: list[dict[int, _Sums]] = [{} for _ in range(SPANS)]
+        self._books = [defaultdict[int, Sums](Sums) for _ in range(SPANS)]
 
     def add(self, deal: Deal, client_gwei: int, block: int) -> None:
         """Add a deal that is settled in a block, and has changed its client's wealth by so much."""
         job, client, providers = deal.job, deal.client, len(deal.parts)
         book = self._books[job.number * SPANS // self._jobs]
         if client.role == "client":
-            sums = book.get(client.number) or book.setdefault(client.number, [0] * 7)
-            sums[6] += client_gwei
+            book[client.number].profit_gwei += client_gwei
         blocks = block - job.block
         for place, part in enumerate(deal.everybody):
-            number, seat = part.agent.number, part.seat
-            sums = book.get(number) or book.setdefault(number, [0] * 7)
-            sums[0] += 1
+            sums, seat = book[part.agent.number], part.seat
+            sums.jobs += 1
             if place < providers and part.conduct != HONEST:
-                sums[1] += 1
+                sums.cheated += 1
             if seat is not None and seat.lost:
-                sums[2] += 1
-            sums[3] += part.worked_gwei
-            sums[4] += part.gas_gwei
-            sums[5] += part.locked_gwei * blocks
-            sums[6] += part.profit_gwei
+                sums.slashed += 1
+            sums.work_gwei += part.worked_gwei
+            sums.fees_gwei += part.gas_gwei
+            sums.locked_gwei_blocks += part.locked_gwei * blocks
+            sums.profit_gwei += part.profit_gwei
 
-    def _list(self) -> Iterator[tuple[int, int, _Sums]]:
+    def _list(self) -> Iterator[tuple[int, int, Sums]]:
         """Yield the sums of every span and agent, in the order of both."""
         for span, book in enumerate(self._books):
             yield from ((span, number, book[number]) for number in sorted(book))
@@ -95,14 +110,14 @@ class SpanBook:
         for span, number, sums in self._list():
             agent, first = everybody[number], find_first(span, self._jobs)
             whose = (number, agent.role, agent.strategy_name)
-            (*counts, locked, profit) = sums
+            (*counts, locked, profit) = astuple(sums)
             yield (span, first, first < self.burn_in, *whose, *counts, float(locked), profit)
 
-    def sum_up(self) -> Mapping[int, _Sums]:
+    def sum_up(self) -> Mapping[int, Sums]:
         """Return the sums of every agent over all spans, those of the burn-in among them."""
-        totals: dict[int, _Sums] = defaultdict(lambda: [0] * 7)
+        totals: dict[int, Sums] = defaultdict(Sums)
         for _, number, sums in self._list():
-            totals[number] = [a + b for a, b in zip(totals[number], sums, strict=True)]
+            totals[number].add(sums)
         return totals
 
     def sum_profits(self, everybody: Sequence[Agent]) -> tuple[int, int, int]:
@@ -113,9 +128,9 @@ class SpanBook:
             if find_first(span, self._jobs) < self.burn_in or agent.role == "client":
                 continue
             if agent.role == "watcher":
-                watcher += sums[6]
+                watcher += sums.profit_gwei
             elif agent.strategy_name == HONEST:
-                honest += sums[6]
+                honest += sums.profit_gwei
             else:
-                cheat += sums[6]
+                cheat += sums.profit_gwei
         return honest, cheat, watcher
