@@ -71,7 +71,7 @@ class Deadly(Strategy):
     deaths: int = 2
 
     def decide(self, job, own, stream):
-        for number in range(self.deaths if job.number == 70 else 0):
+        for number in range(self.deaths if job.number >= 70 else 0):
             try:
                 Path(__file__).with_name(f"death-{number}").touch(exist_ok=False)
             except FileExistsError:
