@@ -150,7 +150,8 @@ def _capture(
     if arithmetic != "logged":
         raise UsageError(f"programs in `{arithmetic}` have no logs; leave --trained out")
     store = open_store(trained, context.folder / "trained")
-    return adopt_logs(make_plain_task(setting, choice), store, get_claim(store))
+    claim = get_claim(store)
+    return adopt_logs(make_plain_task(setting, choice), store, claim)
 
 
 @client.command(short_help="Say where a job stands.")

@@ -21,7 +21,7 @@ from moot.offchain.errors import CommitmentError, UsageError, WrongLog
 from moot.offchain.programs.rounding.entries import StepLog, decode_log
 from moot.offchain.programs.rounding.roots import add_slot
 from moot.offchain.providers.logs import agree_on_logs
-from moot.offchain.providers.publication import get_log, load_task, require_slot
+from moot.offchain.providers.publication import get_log, load_batches, load_task, require_slot
 from moot.offchain.providers.task import Task
 
 MAX_BYTES = 4_096
@@ -160,14 +160,14 @@ def adopt_logs(task: Task, store: DataStore, claim: Claim) -> Task:
     """
     if claim.steps != task.steps:
         raise UsageError(f"{store.url} has {claim.steps} steps, and {task.steps} are wanted")
-    program = replace(task, program=add_slot(task.program)).commitment.header.root
-    wanted = {"program": program, "start": task.start_root}
+    program = add_slot(task.program)
+    trained = replace(task, program=program)
+    wanted = {"program": trained.commitment.header.root, "start": task.start_root}
     for name, root in wanted.items():
         if getattr(claim, name) != root:
             raise UsageError(f"{store.url} is not a training of this: its {name} is another")
-    trained = get_claimed_task(store, claim)
-    assert trained.logs is not None, "its program is in `logged`"
-    agreed = agree_on_logs(task, list(trained.logs))
+    batch = load_batches(store, program.batch, claim.steps, claim.data, fetches=False)
+    agreed = agree_on_logs(task, list(PublishedLogs(store, replace(trained, batch=batch))))
     if agreed.data_root != claim.data:
         raise UsageError(f"{store.url} is not a training of this: its data are others")
     return agreed

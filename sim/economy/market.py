@@ -218,7 +218,7 @@ class Market:
         """Settle a deal whose calls are all in blocks, or look at it again when that may be."""
         prices = self._prices
         is_calm = prices.highest_wei <= deal.reserve_wei
-        ends = deal.begins + deal.case.blocks if is_calm else self._traffic.follow(deal)
+        ends = deal.ends if is_calm else self._traffic.follow(deal)
         if ends is None:
             return
         if ends > prices.block:
@@ -264,8 +264,8 @@ class Market:
             inspection.begin(deal, ready)
         if not self._clerk.is_early(job):
             inspection.count_audit(deal, rate, is_busy=is_busy)
-        deal.began = deal.begins = ready + deal.delay_blocks if watchers else ready
-        self._put(deal, deal.begins + deal.case.blocks)
+        deal.began = deal.begins = ready + deal.delay_blocks
+        self._put(deal, deal.ends)
 
     def _blame(self, poor: Agent, deal: Deal) -> str:
         """Return why a deal fails that somebody can't pay for; it is a forfeit of whoever cheats.

@@ -116,7 +116,7 @@ class Population:
     def tell(self, deal: Deal, block: int) -> None:
         """Tell everybody who had a part in a deal what became of it."""
         patience, providers, job = self._config.entry.patience, len(deal.parts), deal.job
-        is_said = bool(deal.watchers) and deal.is_audited
+        is_said = deal.is_audited
         for place, part in enumerate(deal.everybody):
             agent, seat = part.agent, part.seat
             is_slashed = seat is not None and seat.lost > 0

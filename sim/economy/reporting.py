@@ -205,7 +205,7 @@ class Clerk:
                 is_checked,
                 case.is_disputed,
                 case.outcome,
-                case.blocks + (deal.delay_blocks if watchers else 0),
+                case.blocks + deal.delay_blocks,
                 gas,
                 fees_gwei,
                 burned_gwei,
