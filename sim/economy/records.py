@@ -223,5 +223,5 @@ def _settle(table: pa.Table) -> pa.Table:
             named = column.cast(field.type.value_type).combine_chunks()
             columns.append(named.dictionary_encode().cast(field.type))
         else:
-            columns.append(column.combine_chunks())
+            columns.append(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
     return pa.Table.from_arrays(columns, schema=table.schema)
