@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from moot.offchain.backends.table import DEFAULT
+from moot.offchain.native.memory import get_peak_bytes
 
 SIDES = OURS, STOCK = "ours", "stock"
 
@@ -63,16 +64,7 @@ def _run(
             (_PROCESS / "clear_refs").write_text(_FORGET_PEAK)
             for step in range(_STEPS):
                 stock(step)
-    return read_peak()
-
-
-def read_peak() -> int:
-    """Return the most memory that this process has had since the record was cleared, in bytes."""
-    for line in (_PROCESS / "status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "VmHWM":
-            return int(value.split()[0]) * 1024
-    raise RuntimeError("the system keeps no record of the memory that a process needs")
+    return get_peak_bytes()
 
 
 def _main() -> None:

@@ -4,7 +4,6 @@ Every provider asks the node under a path of its own, for which the node counts 
 """
 
 import json
-import re
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from moot.offchain.chain.transports import open_transport
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import MootError
+from moot.offchain.native.memory import get_peak_bytes
 from moot.offchain.parties.client import post, read_task
 from moot.offchain.parties.context import opened_context
 from moot.offchain.parties.settings import read_settings
@@ -212,9 +212,9 @@ class Bench:
             "transactions": len(gas),
             "gas": sum(gas),
             "questions_a_transaction": busy.questions / max(1, len(gas)),
-            "peak_bytes": _get_peak(self._net.processes[name].pid),
+            "peak_bytes": get_peak_bytes(self._net.processes[name].pid),
             "computing_peak_bytes": sum(
-                map(_get_peak, _list_children(self._net.processes[name].pid))
+                map(get_peak_bytes, _list_children(self._net.processes[name].pid))
             ),
         }
 
@@ -271,12 +271,6 @@ def measure_parties(
 def _hear(event: str, line: str, **about: object) -> None:
     """Take what the parties tell."""
     del event, line, about
-
-
-def _get_peak(process: int) -> int:
-    """Return the most memory that a process has had, in bytes."""
-    found = re.search(r"VmHWM:\s+([0-9]+) kB", Path(f"/proc/{process}/status").read_text())
-    return int(found[1]) * 1024 if found else 0
 
 
 def _list_children(process: int) -> list[int]:

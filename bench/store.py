@@ -6,7 +6,6 @@ the disk. The sizes are those of GPT-2 with AdamW's two moments.
 
 import multiprocessing
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import numpy as np
 from moot.offchain.commitments.tensors import SUBTREE_BYTES, Array, hash_bytes
 from moot.offchain.datastore.objects import TENSORS, name_object
 from moot.offchain.datastore.store import open_store
+from moot.offchain.native.memory import get_peak_bytes
 
 _WIDTH, _LAYERS = 768, 12
 _TINY_WIDTH, _TINY_LAYERS = 8, 1
@@ -122,18 +122,11 @@ def _work(
 ) -> None:
     (Path(target) / TENSORS).mkdir(parents=True)
     hash_bytes(np.zeros(SUBTREE_BYTES, np.uint8))  # a provider has its kernels loaded
-    before = _get_peak()
+    before = get_peak_bytes()
     started = time.perf_counter()
     function(folder, url, names, target)
     seconds = time.perf_counter() - started
-    sender.send({"seconds": seconds, "peak_bytes": _get_peak(), "before_bytes": before})
-
-
-def _get_peak() -> int:
-    """Return the most memory that this process has had; what `getrusage` says counts its parent."""
-    found = re.search(r"VmHWM:\s+([0-9]+) kB", Path("/proc/self/status").read_text())
-    assert found
-    return int(found[1]) * 1024
+    sender.send({"seconds": seconds, "peak_bytes": get_peak_bytes(), "before_bytes": before})
 
 
 def _copy(folder: str, _url: str, names: list[str], target: str) -> None:

@@ -5,7 +5,8 @@ with stock torch and in each arithmetic; FOLDER keeps the records, so that it go
 stopped. `--program` and `--way` choose among them; a program of full size is trained only if it is
 chosen. `drift` lets a pair train side by side and measures after every step how far their states
 are apart. `pairs FOLDER` compares all pairs of the records that there are. All results are kept in
-docs/measurements/replication.json, which `summary` and `table` print and `plot` draws.
+docs/measurements/replication.json, which `summary`, `corrections` and `table` print and `plot`
+draws.
 """
 
 import argparse
@@ -25,9 +26,9 @@ from moot.offchain.replication.records import Record, compare_records, find_reco
 FILE = Path(__file__).parents[1] / "measurements" / "replication.json"
 PLOT = Path(__file__).parents[1] / "pictures" / "replication.png"
 STEPS = 1000
-FULL_STEPS = 20
 PROGRAMS = (("mlp", "small"), ("resnet", "tiny"), ("gpt2", "tiny"))
-FULL = (("resnet", "full"), ("gpt2", "full"))
+FULL = {("mlp", "full"): STEPS, ("resnet", "full"): 20, ("gpt2", "full"): 20}
+"""The programs of full size, and the steps that they are trained for."""
 LOSS_EVERY = 4
 """Steps between two losses that are kept."""
 DRIFT_STEPS = 100
@@ -42,7 +43,7 @@ WAYS: Mapping[str, str | None] = {
 
 def make_setting(program: str, size: str, way: str) -> Setting:
     """Return the training of a program in one of the ways."""
-    steps = FULL_STEPS if size == "full" else STEPS
+    steps = FULL.get((program, size), STEPS)
     return Setting(program, size, steps, arithmetic=WAYS[way])
 
 
@@ -69,7 +70,7 @@ def record_all(
 def compare_pairs(folder: Path) -> list[dict[str, Any]]:
     """Return how far each pair parts, of all profiles with a record of stock torch."""
     rows = []
-    for program, size in PROGRAMS + FULL:
+    for program, size in (*PROGRAMS, *FULL):
         found = {
             way: find_records(make_setting(program, size, way), PROFILES, folder) for way in WAYS
         }
@@ -113,6 +114,19 @@ def list_losses(folder: Path) -> dict[str, dict[str, list[float]]]:
     }
 
 
+def count_corrections(folder: Path) -> dict[str, dict[str, int]]:
+    """Return what the auditors in `logged` have corrected, by program and profile."""
+    found = {
+        f"{program} {size}": find_records(make_setting(program, size, "logged"), PROFILES, folder)
+        for program, size in (*PROGRAMS, *FULL)
+    }
+    return {
+        program: {name: int(it.corrections.sum()) for name, it in records.items()}
+        for program, records in found.items()
+        if records
+    }
+
+
 def load() -> dict[str, Any]:
     """Return what is kept."""
     kept: dict[str, Any] = json.loads(FILE.read_text()) if FILE.exists() else {}
@@ -141,6 +155,18 @@ def describe(steps: Sequence[int]) -> str:
         return "not run"
     low, high = min(steps), max(steps)
     return f"{len(steps)}: {low:,}" + (f" to {high:,}" if high > low else "")
+
+
+def corrections() -> None:
+    """Print how many roundings the auditor under each profile has turned, in `logged`."""
+    kept = load()["corrections"]
+    print_row("auditor", *kept)
+    print_row("---", *["---:"] * len(kept))
+    first = next(iter(PROFILES))
+    for name in PROFILES:
+        if name != first and any(name in found for found in kept.values()):
+            cells = (f"{found[name]:,}" if name in found else "not run" for found in kept.values())
+            print_row(name, *cells)
 
 
 def table() -> None:
@@ -203,12 +229,12 @@ def plot() -> None:
 
 def main() -> None:
     """Do what is asked."""
-    printing = {function.__name__: function for function in (summary, table, plot)}
+    printing = {function.__name__: function for function in (summary, corrections, table, plot)}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("record", "pairs", "drift", *printing))
     parser.add_argument("folder", nargs="?", type=Path, help="of the records")
     parser.add_argument("profiles", nargs="*", help="the profiles, all by default")
-    names = {f"{program}-{size}": (program, size) for program, size in PROGRAMS + FULL}
+    names = {f"{program}-{size}": (program, size) for program, size in (*PROGRAMS, *FULL)}
     parser.add_argument("--program", action="append", choices=names, help="those to train")
     parser.add_argument("--way", action="append", choices=WAYS, help="how to train them")
     options = parser.parse_args()
@@ -218,7 +244,8 @@ def main() -> None:
         record_all(options.folder, options.profiles or list(PROFILES), programs, ways)
     if options.what in ("record", "pairs"):
         losses = list_losses(options.folder)
-        keep(steps=STEPS, pairs=compare_pairs(options.folder), losses=losses)
+        turned = count_corrections(options.folder)
+        keep(steps=STEPS, pairs=compare_pairs(options.folder), losses=losses, corrections=turned)
     if options.what == "drift":
         drift(DRIFT_PAIR)
     if options.what in printing:

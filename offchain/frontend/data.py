@@ -82,21 +82,37 @@ def masked_batches(seed: int, path: Path | None, samples: int, tokens: int) -> B
     return batch
 
 
-def digit_batches(seed: int, samples: int, *, channels: int = 1, scale: int = 1) -> Batch:
-    """Return batches of digits.
+def digit_batches(
+    seed: int, samples: int, *, channels: int = 1, scale: int = 1, held_out: int = 0
+) -> Batch:
+    """Return batches of digits, of all but the last ones that are held out.
 
     Each is float32 images in [0, 1] of shape (samples, channels, 8 * scale, 8 * scale), every pixel
     repeated, and INT64 labels in [0, 10) of shape (samples,).
     """
-    images, labels = _load_digits()
+    count = len(_load_digits()[1]) - held_out
 
     def batch(step: int) -> tuple[torch.Tensor, ...]:
-        chosen = make_generator(seed, step).integers(0, len(labels), samples)
-        pixels = images[chosen][:, None].repeat(channels, 1)
-        large = pixels.repeat(scale, 2).repeat(scale, 3)
-        return torch.from_numpy(large), torch.from_numpy(labels[chosen])
+        chosen = make_generator(seed, step).integers(0, count, samples)
+        return _get_digits(chosen, channels, scale)
 
     return batch
+
+
+def hold_out_digits(
+    count: int, *, channels: int = 1, scale: int = 1
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the images and labels of the last `count` digits, as a batch has them."""
+    return _get_digits(np.arange(len(_load_digits()[1]))[-count:], channels, scale)
+
+
+def _get_digits(
+    chosen: NDArray[np.int64], channels: int, scale: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    images, labels = _load_digits()
+    pixels = images[chosen][:, None].repeat(channels, 1)
+    large = pixels.repeat(scale, 2).repeat(scale, 3)
+    return torch.from_numpy(large), torch.from_numpy(labels[chosen])
 
 
 @cache

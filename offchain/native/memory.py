@@ -1,6 +1,9 @@
 """The memory of runs: the check that they fit, and fresh pages that are touched beforehand."""
 
 import ctypes
+import os
+import resource
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,10 +77,28 @@ def get_available_bytes() -> int | None:
     return min(found, default=None)
 
 
+def get_peak_bytes(process: int | None = None) -> int:
+    """Return the most memory that a process has had, this one by default.
+
+    It is 0 of another process that has ended. Where the system keeps no record, it is what
+    `getrusage` says of this process, which counts the one that it was forked from, too.
+    """
+    size = _read_field(Path(f"/proc/{process or os.getpid()}/status"), "VmHWM")
+    if size is None and process is None:
+        unit = 1 if sys.platform == "darwin" else 1024
+        size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return size or 0
+
+
 def _read_system() -> int | None:
+    return _read_field(_SYSTEM, "MemAvailable")
+
+
+def _read_field(path: Path, name: str) -> int | None:
+    """Return the bytes of a field in one of the system's tables, None where there is none."""
     try:
-        fields = dict(line.split(":", 1) for line in _SYSTEM.read_text().splitlines())
-        return int(fields["MemAvailable"].split()[0]) * 1024
+        fields = dict(line.split(":", 1) for line in path.read_text().splitlines())
+        return int(fields[name].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return None
 

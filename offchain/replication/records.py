@@ -42,11 +42,13 @@ class Record:
     Attributes:
         digests: (steps, tensors) uint64: those of the tensors after every step.
         losses: (steps,) float32; NaN where the training has none.
+        corrections: (steps,) int64: how many roundings an auditor turned; 0 of all others.
         last: the tensors after the last step.
     """
 
     digests: npt.NDArray[np.uint64]
     losses: npt.NDArray[np.float32]
+    corrections: npt.NDArray[np.int64]
     last: list[Array]
 
 
@@ -130,15 +132,17 @@ def _train(
     method: Method | None,
     report: Callable[[str, int, int], None],
 ) -> Record:
-    digests, losses, tensors = [], [], []
+    digests, losses, corrections, tensors = [], [], [], []
     with running(setting, (profile,), (method,), start) as (process,):
         for step in range(setting.steps):
             process.begin()
             tensors = process.finish()
             digests.append([_digest(tensor) for tensor in tensors])
             losses.append(_find_loss(process, tensors))
+            corrections.append(process.report.get("corrections", 0))
             report(profile.name, step + 1, setting.steps)
-    return Record(np.array(digests, np.uint64), np.array(losses, np.float32), tensors)
+    counts = np.array(corrections, np.int64)
+    return Record(np.array(digests, np.uint64), np.array(losses, np.float32), counts, tensors)
 
 
 def _digest(tensor: Array) -> int:
@@ -150,7 +154,8 @@ def _find_loss(process: Process, tensors: Sequence[Array]) -> float:
 
 
 def _write(path: Path, found: Record) -> None:
-    tensors: dict[str, Array] = {"digests": found.digests, "losses": found.losses}
+    names = ("digests", "losses", "corrections")
+    tensors: dict[str, Array] = {name: getattr(found, name) for name in names}
     tensors |= {f"last.{place}": tensor for place, tensor in enumerate(found.last)}
     with replacing(path) as draft:
         save_file(tensors, draft)
@@ -160,4 +165,4 @@ def _read(path: Path) -> Record:
     data = load_file(path)
     count = sum(name.startswith("last.") for name in data)
     last = [data[f"last.{place}"] for place in range(count)]
-    return Record(data["digests"], data["losses"], last)
+    return Record(data["digests"], data["losses"], data["corrections"], last)

@@ -28,6 +28,7 @@ from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state
 from moot.offchain.native.binary64.current import set_engine
 from moot.offchain.native.binary64.trial import try_engine
+from moot.offchain.native.memory import get_peak_bytes
 from moot.offchain.native.threads import set_threads
 from moot.offchain.replication.methods import find_method
 from moot.offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
@@ -63,7 +64,8 @@ def _tell(order: Order, answer: Answer) -> None:
     with Path(order.state).open("wb") as file:
         file.writelines(array.tobytes() for array in answer.state.values())
     tensors = [(name, str(array.dtype), array.size) for name, array in answer.state.items()]
-    sys.stdout.write(json.dumps({"tensors": tensors, "report": answer.report}) + "\n")
+    report = {**answer.report, "peak_bytes": get_peak_bytes()}
+    sys.stdout.write(json.dumps({"tensors": tensors, "report": report}) + "\n")
     sys.stdout.flush()
 
 

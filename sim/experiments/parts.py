@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from moot.offchain.errors import CannotWrite, MootError
+from moot.offchain.native.memory import get_peak_bytes
 from moot.sim.economy.config import Config
 from moot.sim.economy.ledger import BrokenLedgerError
 from moot.sim.economy.records import Tables
 from moot.sim.economy.reporting import Counts, InvalidRunError, Sink
-from moot.sim.experiments.peak import measure_peak
 from moot.sim.experiments.plan import Run
 from moot.sim.writing import reporting
 
@@ -88,7 +88,7 @@ def _fill(play: Play, run: Run, aside: Path, progress: Progress) -> Ended:
             path.unlink()
     with reporting(aside / RESULT):
         (aside / RESULT).write_text(json.dumps(told) + "\n", encoding="utf-8")
-    return Ended(run.number, told["error"], measure_peak())
+    return Ended(run.number, told["error"], get_peak_bytes() / 2**20)
 
 
 def read_result(part: Path) -> dict[str, Any]:

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from moot.offchain.native.memory import get_peak_bytes
 from moot.sim.economy.config import Config
 from moot.sim.economy.strategies.base import HONEST, WATCHER
 from moot.sim.experiments.engines import Engine, play_here
 from moot.sim.experiments.folder import ResultsFolder
 from moot.sim.experiments.parts import Ended, Play, Progress, ignore
-from moot.sim.experiments.peak import measure_peak
 from moot.sim.experiments.plan import Plan
 
 
@@ -69,7 +69,7 @@ def run_sweep(
                     on_failure(ended)
                 progress("runs", done + played, plan.size)
         folder.finish()
-    return Swept(played, max(peak_mib, measure_peak()))
+    return Swept(played, max(peak_mib, get_peak_bytes() / 2**20))
 
 
 def summarise_results(path: Path) -> dict[str, int]:

@@ -100,7 +100,8 @@ def test_a_step_that_rounds_nothing_has_no_share_to_steer() -> None:
 def make_record(*digests: tuple[int, int]) -> Record:
     """Return a record with these digests of two tensors after each step."""
     last = [np.array(digests[-1], np.float32), np.zeros(1, np.float32)]
-    return Record(np.array(digests, np.uint64), np.zeros(len(digests), np.float32), last)
+    losses, corrections = np.zeros(len(digests), np.float32), np.zeros(len(digests), np.int64)
+    return Record(np.array(digests, np.uint64), losses, corrections, last)
 
 
 def test_records_count_the_steps_that_differ() -> None:
@@ -134,13 +135,18 @@ def test_what_is_recorded_is_not_trained_again(
 
 @pytest.mark.slow
 def test_auditors_are_recorded_with_the_logs_of_one_trainer(tmp_path: Path) -> None:
-    """In `logged` whoever is recorded later repeats the first one's steps, and from its logs."""
-    setting = Setting("mlp", steps=3, arithmetic="logged")
-    trainer, auditor = PROFILES["native"], PROFILES["old"]
+    """In `logged` whoever is recorded later repeats the first one's steps, and from its logs.
+
+    What an auditor corrects on the way is counted.
+    """
+    setting = Setting("mlp", "full", 6, arithmetic="logged")
+    trainer, auditor = PROFILES["native"], PROFILES["upwards"]
     record(setting, [trainer], tmp_path, lambda *_: None)
     record(setting, [trainer, auditor], tmp_path, lambda *_: None)
     found = find_records(setting, PROFILES, tmp_path)
-    assert compare_records(found["native"], found["old"]).differing_steps == 0
+    assert compare_records(found["native"], found["upwards"]).differing_steps == 0
+    assert not found["native"].corrections.any()
+    assert found["upwards"].corrections.any()
     (logs,) = tmp_path.glob("*.logs")
     (logs / "step-1.log").unlink()
     with pytest.raises(ReplicationError, match=r"step-1\.log"):
