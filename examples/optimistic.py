@@ -94,8 +94,8 @@ def resnet50_by_8(seed: int) -> TrainingRecipe:
     return resnet50(seed, samples=8)
 
 
-def gpt2(seed: int) -> TrainingRecipe:
-    """Return the training of GPT-2.
+def gpt2(seed: int, **sizes: Any) -> TrainingRecipe:
+    """Return the training of GPT-2, or of a smaller one with such sizes of its configuration.
 
     Its biases do not start at 0: those of keys would learn from rounding errors alone, which no two
     machines share, and the digests of the published method would differ from the first step on.
@@ -103,7 +103,7 @@ def gpt2(seed: int) -> TrainingRecipe:
     from transformers import GPT2Config, GPT2LMHeadModel  # noqa: PLC0415 - heavy
 
     torch.manual_seed(seed)
-    model: Any = GPT2LMHeadModel(GPT2Config(use_cache=False, **COMMON))
+    model: Any = GPT2LMHeadModel(GPT2Config(use_cache=False, **COMMON, **sizes))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
@@ -111,3 +111,8 @@ def gpt2(seed: int) -> TrainingRecipe:
     batch = text_batches(seed, None, 8, 64)
     optimizer = AdamW(LinearDecay(1e-5, STEPS))
     return TrainingRecipe(model.train(), causal_loss, optimizer, batch, seed)
+
+
+def small_gpt2(seed: int) -> TrainingRecipe:
+    """Return the same of four layers of 128 on bytes, for many steps."""
+    return gpt2(seed, vocab_size=256, n_positions=64, n_embd=128, n_layer=4, n_head=4)

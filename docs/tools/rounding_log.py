@@ -2,7 +2,8 @@
 
 `python docs/tools/rounding_log.py record NAME --steps N` measures a row and keeps it in
 docs/measurements/rounding-log.json; `table`, `seconds`, `paper` and `proven` print what is kept,
-and `ranges` where nothing is ever logged.
+`bits` what fewer bits come to, and `ranges` where nothing is ever logged. `select NAME --draws N`
+selects the thresholds of a row's layers, which `thresholds` prints.
 """
 
 import argparse
@@ -11,12 +12,14 @@ import math
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from moot.offchain.replication import proven
 from moot.offchain.replication.compare import Setting
 from moot.offchain.replication.profiles import find_profile
 from moot.offchain.replication.published.replicate import Options, replicate, summarize
+from moot.offchain.replication.published.selection import select_thresholds
 from moot.offchain.replication.published.thresholds import Thresholds, get_grid
 
 FILE = Path(__file__).parents[1] / "measurements" / "rounding-log.json"
@@ -44,19 +47,13 @@ class Row:
 
 
 ROWS = {
-    "resnet-50": Row("examples/optimistic.py:resnet50", "tiny", "baseline"),
-    "resnet-50, batch of 8": Row(
-        "examples/optimistic.py:resnet50_by_8", "tiny", "baseline", timed=True
-    ),
-    "resnet-50, batch of 8, 26 bits": Row(
-        "examples/optimistic.py:resnet50_by_8", "tiny", "baseline", 26
-    ),
-    "gpt-2": Row("examples/optimistic.py:gpt2", "tiny", "split"),
-    "gpt-2, 26 bits": Row("examples/optimistic.py:gpt2", "tiny", "split", 26),
+    "resnet-50": Row("examples/optimistic.py:resnet50", "tiny", "compatible", timed=True),
+    "resnet-50, 26 bits": Row("examples/optimistic.py:resnet50", "tiny", "compatible", 26),
+    "gpt-2": Row("examples/optimistic.py:gpt2", "tiny", "compatible", timed=True),
+    "gpt-2, 26 bits": Row("examples/optimistic.py:gpt2", "tiny", "compatible", 26),
     "mlp full": Row("mlp", "full", "split"),
     "resnet small": Row("resnet", "small", "old", timed=True),
     "gpt2 small": Row("gpt2", "small", "old", timed=True),
-    "gpt2 small, 26 bits": Row("gpt2", "small", "old", 26),
     "gpt2 tiny, proven": Row("gpt2", "tiny", "old", timed=True, is_proven=True),
     "gpt2 small, proven": Row("gpt2", "small", "old", timed=True, is_proven=True),
     "gpt2 small, proven, split": Row("gpt2", "small", "split", timed=True, is_proven=True),
@@ -65,9 +62,26 @@ ROWS = {
 }
 
 
+BITS = range(32, 22, -1)
+"""The bits that a rounding may keep."""
+
+FEWER = {
+    f"{program}, {bits} bits": Row(source, size, "compatible", bits, timed=True)
+    for program, source, size in (
+        ("resnet small", "resnet", "small"),
+        ("gpt-2 small", "examples/optimistic.py:small_gpt2", "tiny"),
+    )
+    for bits in BITS
+}
+"""Rows of the table of fewer bits."""
+
+LAST = 50
+"""Steps over which the loss of that table is averaged."""
+
+
 def record(name: str, steps: int) -> None:
     """Measure a row, and keep after each step what it has come to."""
-    row = ROWS[name]
+    row = (ROWS | FEWER)[name]
     setting = Setting(row.program, row.size, steps, timed=row.timed)
     pair, done = (find_profile("native"), find_profile(row.auditor)), []
     train, count = partial(replicate, options=Options(row.bits)), summarize
@@ -75,7 +89,46 @@ def record(name: str, steps: int) -> None:
         train, count = proven.replicate, proven.summarize
     for step in train(setting, *pair):
         done.append(step)
-        keep(name, asdict(count(done)))
+        losses = [step.trainer["loss"] for step in done[-LAST:] if "loss" in step.trainer]
+        keep(name, asdict(count(done)) | ({"loss": fmean(losses)} if losses else {}))
+
+
+SELECTED = "thresholds"
+"""The key of the thresholds that were selected."""
+
+PAPER_THRESHOLDS = {
+    "Conv2d": "0.305",
+    "Linear": "0.465",
+    "Conv1D": "",
+    "BatchNorm2d": "0.499",
+    "LayerNorm": "0.499",
+}
+"""The paper's thresholds by kind of layer, over the distance of neighbours from 1 to 2."""
+
+
+def select(name: str, draws: int) -> None:
+    """Select the thresholds of a row's layers, and keep for each kind the least of its sizes."""
+    row, kinds = ROWS[name], dict[str, dict[str, Any]]()
+    setting = Setting(row.program, row.size, draws)
+    pair = find_profile("native"), find_profile(row.auditor)
+    for layer, found in select_thresholds(setting, *pair, row.bits).items():
+        kind = kinds.setdefault(layer.split()[0], {"share": 0.5, "noted": 0, "elements": 0})
+        kind["share"] = min(kind["share"], found.threshold / get_grid(row.bits))
+        kind["noted"] += found.noted
+        kind["elements"] += found.elements
+    keep(SELECTED, load().get(SELECTED, {}) | {name: kinds})
+
+
+def thresholds() -> None:
+    """Print the thresholds that were selected."""
+    print_head("training", "layers", "compared", "roundings that differ", "threshold", "paper")
+    for name, kinds in load().get(SELECTED, {}).items():
+        for kind, theirs in PAPER_THRESHOLDS.items():
+            if kind in kinds:
+                found = kinds[kind]
+                share = f"{found['share']:.3f}" if found["noted"] else "none selected"
+                counts = (f"{found[key]:,}" for key in ("elements", "noted"))
+                print_row(name, f"`{kind}`", *counts, share, theirs)
 
 
 def keep(name: str, found: Any) -> None:
@@ -125,6 +178,39 @@ def table() -> None:
             f"{kept['corrections_forward']}, {kept['corrections_backward']}",
             f"{kept['differing_steps']}",
         )
+
+
+def bits() -> None:
+    """Print what fewer bits come to."""
+    print_head(
+        "training",
+        "bits",
+        "steps",
+        "steps that differ",
+        "corrected forward, backward",
+        "log a step, compressed",
+        "may be steered",
+        "trainer / its binary64",
+        "auditor / its binary64",
+        f"loss, mean of the last {LAST} steps",
+    )
+    kept = load()
+    for name, row in FEWER.items():
+        if name in kept:
+            found = kept[name]
+            took = found["seconds"]
+            print_row(
+                name.rpartition(",")[0],
+                str(row.bits),
+                f"{found['steps']:,}",
+                f"{found['differing_steps']:,}",
+                f"{found['corrections_forward']:,}, {found['corrections_backward']:,}",
+                f"{found['compressed_bytes_per_step'] / 1e3:,.0f} kB",
+                f"{found['steerable_share']:.0%}",
+                f"{took['trainer'] / took['trainer_binary64']:.2f}",
+                f"{took['auditor'] / took['auditor_binary64']:.2f}",
+                f"{found['loss']:.5f}",
+            )
 
 
 def seconds() -> None:
@@ -192,16 +278,18 @@ def sort(kept: dict[str, Any], *, is_proven: bool = False) -> list[tuple[str, An
 
 
 PAPER = (
-    ("log of a step of ResNet-50", "105 MB", "resnet-50, batch of 8", "log_bytes_per_step", 8),
-    ("the same, compressed", "96 MB", "resnet-50, batch of 8", "compressed_bytes_per_step", 8),
-    ("log of a step of GPT-2", "22 MB", "gpt-2", "log_bytes_per_step", 1),
-    ("the same, compressed", "20 MB", "gpt-2", "compressed_bytes_per_step", 1),
+    ("log of a step of ResNet-50", "105 MB", "resnet-50", "log_bytes_per_step"),
+    ("the same, compressed", "96 MB", "resnet-50", "compressed_bytes_per_step"),
+    ("the same, 26 bits, compressed", "91 MB", "resnet-50, 26 bits", "compressed_bytes_per_step"),
+    ("log of a step of GPT-2", "22 MB", "gpt-2", "log_bytes_per_step"),
+    ("the same, compressed", "20 MB", "gpt-2", "compressed_bytes_per_step"),
+    ("the same, 26 bits, compressed", "18 MB", "gpt-2, 26 bits", "compressed_bytes_per_step"),
 )
-"""The paper's bytes of a log, and where ours are, with how many times to take them."""
+"""The paper's bytes of a log, and where ours are."""
 
 PAPER_RATIOS = (
-    ("ResNet-50", "resnet-50, batch of 8", "28 / 24 = 1.17", "31 / 24 = 1.29"),
-    ("GPT-2 (here its small size)", "gpt2 small", "11 / 8 = 1.38", "12 / 8 = 1.50"),
+    ("ResNet-50", "resnet-50", "28 / 24 = 1.17", "31 / 24 = 1.29"),
+    ("GPT-2", "gpt-2", "11 / 8 = 1.38", "12 / 8 = 1.50"),
 )
 """The paper's seconds of a trainer's and of an auditor's step over those in binary64."""
 
@@ -210,10 +298,9 @@ def paper() -> None:
     """Print the paper's numbers beside ours."""
     kept = load()
     print_head("", "paper", "here")
-    for name, theirs, row, count, times in PAPER:
+    for name, theirs, row, count in PAPER:
         if row in kept:
-            taken = f"{times} x " if times > 1 else ""
-            print_row(name, theirs, f"{taken}{kept[row][count] / 1e6:.3g} MB")
+            print_row(name, theirs, f"{kept[row][count] / 1e6:.3g} MB")
     for name, row, *ratios in PAPER_RATIOS:
         if row in kept:
             took = kept[row]["seconds"]
@@ -225,13 +312,13 @@ def paper() -> None:
 def ranges() -> None:
     """Print where nothing is ever logged, for each number of bits and the usual pivot."""
     print_head("bits", "values that are never logged, from 1e-8 on")
-    for bits in range(32, 22, -1):
-        print_row(str(bits), ", ".join(list_gaps(bits)) or "none")
+    for number in BITS:
+        print_row(str(number), ", ".join(list_gaps(number)) or "none")
 
 
-def list_gaps(bits: int) -> list[str]:
+def list_gaps(number: int) -> list[str]:
     """Return the ranges just above powers of ten in which half a distance is below a threshold."""
-    share, found = Thresholds(bits).find("any") / get_grid(bits), []
+    share, found = Thresholds(number).find("any") / get_grid(number), []
     for power in range(0, -9, -1):
         ten = float(f"1e{power}")
         binade = 2.0 ** (math.frexp(ten)[1] - 1)
@@ -245,14 +332,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     recording = verbs.add_parser("record")
-    recording.add_argument("name", choices=ROWS)
+    recording.add_argument("name", choices=ROWS | FEWER)
     recording.add_argument("--steps", type=int, default=2)
-    printing = {function.__name__: function for function in (table, seconds, paper, ranges)}
+    selecting = verbs.add_parser("select")
+    selecting.add_argument("name", choices=ROWS)
+    selecting.add_argument("--draws", type=int, default=10)
+    printing = {
+        function.__name__: function
+        for function in (table, bits, seconds, paper, ranges, thresholds)
+    }
     printing["proven"] = print_proven
     for verb in printing:
         verbs.add_parser(verb)
     options = vars(parser.parse_args())
-    function: Any = {"record": record, **printing}[options.pop("verb")]
+    function: Any = {"record": record, "select": select, **printing}[options.pop("verb")]
     function(**options)
 
 

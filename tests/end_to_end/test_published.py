@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,16 @@ def build_mlp() -> TrainingRecipe:
     recipe = build("mlp")
     assert isinstance(recipe, TrainingRecipe)
     return recipe
+
+
+def test_a_step_with_dropout_is_the_same_whether_it_is_timed(tmp_path: Path) -> None:
+    """Stock torch's steps are timed beside it, and draw other numbers than the step itself."""
+    order, digests = make_order(Part(str(tmp_path), writes=True)), []
+    for timed in (False, True):
+        steps = train(build("gpt2"), replace(order, timed=timed))
+        digests.append([answer.report["digest"] for answer in islice(steps, 3)])
+    assert digests[0] == digests[1]
+    assert len(set(digests[0])) == 3
 
 
 def test_an_auditor_repairs_what_was_logged(tmp_path: Path) -> None:

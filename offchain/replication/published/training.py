@@ -80,6 +80,9 @@ class Run:
         state: the state's tensors by name, in any floating-point type.
         dtype: the type.
         seed: of what a step draws.
+
+    Attributes:
+        loss: that of the last step, of its last batch; 0 before the first.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Run:
     ) -> None:
         self.model = recipe.model.to(dtype)
         self._dtype, self._seed, self._loss = dtype, seed, recipe.loss
+        self.loss = 0.0
         self._forward: Rounder | None = None
         self._recipe = replace(recipe, loss=self._compute_loss)
         subject = Subject.of(self._recipe)
@@ -105,15 +109,22 @@ class Run:
         return self._eager.get_state()
 
     def compute(
-        self, number: int, streams: Mapping[str, Rounder] | None = None
+        self,
+        number: int,
+        streams: Mapping[str, Rounder] | None = None,
+        *,
+        is_rehearsal: bool = False,
     ) -> dict[str, Tensor]:
         """Return what step `number` makes of parameters and the optimizer's state.
 
         Args:
             number: the step's.
             streams: what rounds forward and backward; None for a step without rounding.
+            is_rehearsal: whether it draws other random numbers than the step, which may be made
+                beside it: no two steps of a run draw the same ones.
         """
-        torch.manual_seed(int(make_generator(self._seed, number).integers(1 << 62)))
+        seeds = make_generator(self._seed, number).integers(1 << 62, size=2).tolist()
+        torch.manual_seed(seeds[is_rehearsal])
         batch = [self._cast(tensor) for tensor in get_batch(self._recipe, number)]
         self._forward = streams["forward"] if streams else None
         hooks = rounding(self.model, *(streams[n] for n in STREAMS)) if streams else nullcontext()
@@ -130,7 +141,7 @@ class Run:
         """Return the seconds that a step takes without rounding; nothing changes by it."""
         buffers = {name: tensor.clone() for name, tensor in self.model.named_buffers()}
         start = perf_counter()
-        self.compute(number)
+        self.compute(number, is_rehearsal=True)
         seconds = perf_counter() - start
         for name, tensor in self.model.named_buffers():
             tensor.copy_(buffers[name])
@@ -140,9 +151,11 @@ class Run:
         return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
     def _compute_loss(self, model: torch.nn.Module, *batch: Tensor) -> Tensor:
-        loss = get_loss(self._loss(model, *batch))
-        rounded: Tensor = round_outputs(loss, self._forward, LOSS) if self._forward else loss
-        return rounded
+        loss: Tensor = get_loss(self._loss(model, *batch))
+        if self._forward:
+            loss = round_outputs(loss, self._forward, LOSS)
+        self.loss = loss.item()
+        return loss
 
 
 def load_training(
@@ -225,7 +238,7 @@ class Party:
             tamper(self._dishonesty, number, new)
         self.run.update(new)
         self._keep(number + 1)
-        return report
+        return report | {"loss": self.run.loss}
 
     def _write(self, number: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Make the trainer's step."""
