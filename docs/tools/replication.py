@@ -68,13 +68,15 @@ def record_all(
 
 
 def compare_pairs(folder: Path) -> list[dict[str, Any]]:
-    """Return how far each pair parts, of all profiles with a record of stock torch."""
+    """Return how far each pair of profiles parts; of programs without a record here what is kept."""
     rows = []
     for program, size in (*PROGRAMS, *FULL):
         found = {
             way: find_records(make_setting(program, size, way), PROFILES, folder) for way in WAYS
         }
         names = [name for name in PROFILES if any(name in records for records in found.values())]
+        if not names:
+            rows += group().get((program, size), [])
         for pair in combinations(names, 2):
             counts = {way: _summarize(records, pair) for way, records in found.items()}
             steps = make_setting(program, size, "stock").steps
