@@ -16,8 +16,10 @@ from shutil import copytree
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 
 import moot
+from moot.offchain.datastore.columns import open_safetensors
 from moot.offchain.datastore.objects import HISTORIES, STATES, name_object
 from moot.offchain.datastore.store import open_store
 from moot.offchain.errors import (
@@ -32,9 +34,13 @@ from moot.offchain.files import held_alone
 from moot.offchain.native.binary64.current import computing_by, get_engine
 from moot.offchain.parties.client import read_task
 from moot.offchain.programs.rounding.entries import StepLog, decode_log
+from moot.offchain.providers.agreement import make_plain_task
+from moot.offchain.providers.batches import Choice
 from moot.offchain.providers.logs import agree_on_logs
 from moot.offchain.providers.publication import get_log, put_task
+from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
+from moot.offchain.providers.task import Task
 from moot.offchain.training import published
 from moot.offchain.training.claim import (
     MAX_STEPS,
@@ -214,6 +220,32 @@ def test_a_client_takes_the_logs_of_a_provider(folders: dict[str, Path], tmp_pat
     next((tmp_path / "copy" / "logs").iterdir()).unlink()
     with pytest.raises(NotInStore):
         adopt_logs(wanted, open_store(str(tmp_path / "copy")), claim)
+
+
+def test_a_client_takes_the_logs_of_a_training_on_a_dataset(tmp_path: Path) -> None:
+    """Batches are made by the same rule; those of another shuffle are other data."""
+    draws = np.random.default_rng(0)
+    images = draws.random((10, 1, 8, 8), dtype=np.float32)
+    save_file({"images": images, "labels": draws.integers(0, 10, 10)}, tmp_path / "digits")
+    setting = Setting(program="mlp", steps=STEPS, checkpoint_every=EVERY, arithmetic="logged")
+
+    def choose(shuffle: int) -> Task:
+        dataset = open_safetensors(tmp_path / "digits")
+        return make_plain_task(setting, Choice(dataset, seed=shuffle, drop_last=True))
+
+    trained = run_moot(
+        *("train", str(tmp_path / "run"), "--program", "mlp", "--arithmetic", "logged"),
+        *("--dataset", str(tmp_path / "digits"), "--shuffle", "7", "--drop-last"),
+        *("--steps", str(STEPS), "--checkpoint-every", str(EVERY)),
+    )
+    assert trained.status == 0, trained.stderr
+    store = open_store(str(tmp_path / "run"))
+    claim = get_claim(store)
+    task = adopt_logs(choose(7), store, claim)
+    assert task.data_root == claim.data
+    assert task.logs == read_task(tmp_path / "run", None).logs
+    with pytest.raises(UsageError, match="its data are others"):
+        adopt_logs(choose(8), store, claim)
 
 
 @pytest.mark.parametrize("name", every(2, CHEATS))
