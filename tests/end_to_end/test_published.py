@@ -18,6 +18,8 @@ from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import CommitmentError, LogError, UsageError
 from moot.offchain.frontend.examples import build
 from moot.offchain.frontend.recipe import Recipe, TrainingRecipe
+from moot.offchain.frontend.subject import Subject
+from moot.offchain.frontend.tracing import get_initial_state
 from moot.offchain.replication.compare import Setting, Step
 from moot.offchain.replication.logs import name_log
 from moot.offchain.replication.orders import Answer, Method, Order
@@ -35,7 +37,7 @@ from moot.offchain.replication.published.replicate import (
 from moot.offchain.replication.published.rounding import round_to_bits
 from moot.offchain.replication.published.store import load_checkpoint, name_checkpoint
 from moot.offchain.replication.published.thresholds import ULP, note_distances, select
-from moot.offchain.replication.published.training import Part, train
+from moot.offchain.replication.published.training import Part, Run, train
 from tests.end_to_end import published_recipes as recipes
 
 RECIPES = Path(recipes.__file__)
@@ -69,12 +71,23 @@ def build_mlp() -> TrainingRecipe:
 
 def test_a_step_with_dropout_is_the_same_whether_it_is_timed(tmp_path: Path) -> None:
     """Stock torch's steps are timed beside it, and draw other numbers than the step itself."""
-    order, digests = make_order(Part(str(tmp_path), writes=True)), []
+    order, seen = make_order(Part(str(tmp_path), writes=True)), []
     for timed in (False, True):
-        steps = train(build("gpt2"), replace(order, timed=timed))
-        digests.append([answer.report["digest"] for answer in islice(steps, 3)])
-    assert digests[0] == digests[1]
-    assert len(set(digests[0])) == 3
+        _, *steps = islice(train(build("gpt2"), replace(order, timed=timed)), 4)
+        seen.append([(it.report["digest"], it.report["loss"]) for it in steps])
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == 3
+
+
+def test_an_optimizers_numbers_are_in_binary64_too() -> None:
+    """Those that count, such as a power of beta, have no dimension, and no other type for that."""
+    recipe = build("gpt2")
+    assert isinstance(recipe, TrainingRecipe)
+    run = Run(recipe, get_initial_state(Subject.of(recipe)), torch.float64, 0)
+    run.update(run.compute(0))
+    numbers = [tensor for tensor in run.get_state().values() if tensor.is_floating_point()]
+    assert any(tensor.dim() == 0 for tensor in numbers)
+    assert {tensor.dtype for tensor in numbers} == {torch.float64}
 
 
 def test_an_auditor_repairs_what_was_logged(tmp_path: Path) -> None:

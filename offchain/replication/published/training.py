@@ -98,7 +98,7 @@ class Run:
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(state[name])
-        moments = {k: self._cast(v) if v.dim() else v for k, v in state.items() if k not in own}
+        moments = {k: self._cast(v) for k, v in state.items() if k not in own}
         self._eager = EagerRun(subject, moments)
         self._check: AbstractContextManager[object] = nullcontext()
         if dtype == torch.float64:
@@ -229,7 +229,7 @@ class Party:
         """Make a step, and return the report of it."""
         begin = perf_counter()
         new, report = (self._write if self._part.writes else self._repeat)(number)
-        report["seconds"] = perf_counter() - begin
+        report |= {"seconds": perf_counter() - begin, "loss": self.run.loss}
         if self._is_timed:
             report["seconds_binary64"] = self.run.time(number)
         if self._single:
@@ -238,7 +238,7 @@ class Party:
             tamper(self._dishonesty, number, new)
         self.run.update(new)
         self._keep(number + 1)
-        return report | {"loss": self.run.loss}
+        return report
 
     def _write(self, number: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Make the trainer's step."""
