@@ -68,7 +68,7 @@ def record_all(
 
 
 def compare_pairs(folder: Path) -> list[dict[str, Any]]:
-    """Return how far each pair of profiles parts; of programs without a record here what is kept."""
+    """Return how far each pair of profiles parts; of programs without a record what is kept."""
     rows = []
     for program, size in (*PROGRAMS, *FULL):
         found = {

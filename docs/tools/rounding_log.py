@@ -3,24 +3,33 @@
 `python docs/tools/rounding_log.py record NAME --steps N` measures a row and keeps it in
 docs/measurements/rounding-log.json; `table`, `seconds`, `paper` and `proven` print what is kept,
 `bits` what fewer bits come to, and `ranges` where nothing is ever logged. `select NAME --draws N`
-selects the thresholds of a row's layers, which `thresholds` prints.
+selects the thresholds of a row's layers, which `thresholds` prints; `weigh NAME` measures the
+memory of its training in each way, which `memory` prints.
 """
 
 import argparse
 import json
 import math
+import tempfile
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from moot.offchain.arithmetic.table import ARITHMETICS
 from moot.offchain.replication import proven
-from moot.offchain.replication.compare import Setting
+from moot.offchain.replication.compare import Setting, running
 from moot.offchain.replication.profiles import find_profile
-from moot.offchain.replication.published.replicate import Options, replicate, summarize
+from moot.offchain.replication.published.replicate import (
+    Options,
+    make_method,
+    replicate,
+    summarize,
+)
 from moot.offchain.replication.published.selection import select_thresholds
 from moot.offchain.replication.published.thresholds import Thresholds, get_grid
+from moot.offchain.replication.published.training import Part
 
 FILE = Path(__file__).parents[1] / "measurements" / "rounding-log.json"
 
@@ -84,7 +93,8 @@ def record(name: str, steps: int) -> None:
     row = (ROWS | FEWER)[name]
     setting = Setting(row.program, row.size, steps, timed=row.timed)
     pair, done = (find_profile("native"), find_profile(row.auditor)), []
-    train, count = partial(replicate, options=Options(row.bits)), summarize
+    train: Any = partial(replicate, options=Options(row.bits))
+    count: Any = summarize
     if row.is_proven:
         train, count = proven.replicate, proven.summarize
     for step in train(setting, *pair):
@@ -129,6 +139,39 @@ def thresholds() -> None:
                 share = f"{found['share']:.3f}" if found["noted"] else "none selected"
                 counts = (f"{found[key]:,}" for key in ("elements", "noted"))
                 print_row(name, f"`{kind}`", *counts, share, theirs)
+
+
+MEMORY = "memory"
+"""The key of the memory that was measured."""
+
+WAYS = ("stock", "ordered", "exact", "logged", "published")
+WEIGHED_STEPS = 2
+
+
+def weigh(name: str) -> None:
+    """Measure the most memory of a process that trains in each way, and keep it."""
+    row, found = ROWS[name], {}
+    for way in WAYS:
+        arithmetic = way if way in ARITHMETICS else None
+        setting = Setting(row.program, row.size, WEIGHED_STEPS, arithmetic=arithmetic)
+        with tempfile.TemporaryDirectory() as folder:
+            methods = {
+                "logged": proven.make_method(Path(folder), writes=True),
+                "published": make_method(Part(folder, writes=True)),
+            }
+            with running(setting, (find_profile("native"),), (methods.get(way),)) as (process,):
+                for _ in range(WEIGHED_STEPS):
+                    process.begin()
+                    process.finish()
+                found[way] = process.report["peak_bytes"]
+    keep(MEMORY, load().get(MEMORY, {}) | {name: found})
+
+
+def memory() -> None:
+    """Print the memory that was measured."""
+    print_head("training", *(f"{way}, GB" for way in WAYS))
+    for name, found in load().get(MEMORY, {}).items():
+        print_row(name, *(f"{found[way] / 1e9:.1f}" for way in WAYS))
 
 
 def keep(name: str, found: Any) -> None:
@@ -337,15 +380,17 @@ def main() -> None:
     selecting = verbs.add_parser("select")
     selecting.add_argument("name", choices=ROWS)
     selecting.add_argument("--draws", type=int, default=10)
-    printing = {
-        function.__name__: function
-        for function in (table, bits, seconds, paper, ranges, thresholds)
-    }
+    weighing = verbs.add_parser("weigh")
+    weighing.add_argument("name", choices=ROWS)
+    printers = (table, bits, seconds, paper, ranges, thresholds, memory)
+    printing = {function.__name__: function for function in printers}
     printing["proven"] = print_proven
     for verb in printing:
         verbs.add_parser(verb)
     options = vars(parser.parse_args())
-    function: Any = {"record": record, "select": select, **printing}[options.pop("verb")]
+    function: Any = {"record": record, "select": select, "weigh": weigh, **printing}[
+        options.pop("verb")
+    ]
     function(**options)
 
 
