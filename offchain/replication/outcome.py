@@ -20,8 +20,6 @@ class Outcome:
         seconds: mean seconds of "trainer" and "auditor", and of the same steps by stock torch,
             "trainer_binary64" and so on, if they were timed, in alternation. The first of several
             steps is left out.
-        peak_bytes: the most memory of either, by "trainer" and "auditor": with torch's own steps,
-            if they were timed.
     """
 
     steps: int
@@ -31,7 +29,6 @@ class Outcome:
     log_bytes_per_step: float
     steerable_share: float
     seconds: Mapping[str, float]
-    peak_bytes: Mapping[str, int]
 
     @property
     def trainer_over_binary64(self) -> float | None:
@@ -63,7 +60,6 @@ def count(steps: Sequence[Step], corrections: int = 0, steerable_share: float = 
         sum(step.log_bytes for step in steps) / len(steps),
         steerable_share,
         average_seconds(steps),
-        {party: getattr(steps[-1], party).get("peak_bytes", 0) for party in ("trainer", "auditor")},
     )
 
 
