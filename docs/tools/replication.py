@@ -79,6 +79,8 @@ def compare_pairs(folder: Path) -> list[dict[str, Any]]:
             rows += group().get((program, size), [])
         for pair in combinations(names, 2):
             counts = {way: _summarize(records, pair) for way, records in found.items()}
+            if counts["stock"] and not counts["stock"]["differing_steps"]:
+                continue  # a pair of equals
             steps = make_setting(program, size, "stock").steps
             rows.append({"program": program, "size": size, "steps": steps, "pair": pair, **counts})
     return rows

@@ -31,8 +31,8 @@ class Profile:
         is_permuted: whether the terms of products and of sums are added up in a drawn order.
         sums: what adds up in `logged`: `kernel` (ours), `numpy` or `torch`.
         functions: what evaluates functions in `logged`: `numpy` (and the C library) or `torch`.
-        rounding: how products and sums round in an arithmetic's steps: `nearest`, `up`, `down` or
-            `zero`.
+        rounding: how all of stock torch's steps round, and products and sums in an arithmetic's:
+            `nearest`, `up`, `down` or `zero`.
         backend: what computes the steps of an arithmetic; stock torch computes on the processor.
     """
 

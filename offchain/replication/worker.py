@@ -33,7 +33,7 @@ from moot.offchain.native.threads import set_threads
 from moot.offchain.replication.methods import find_method
 from moot.offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
 from moot.offchain.replication.profiles import ALL_PROFILES
-from moot.offchain.replication.sums import ProfileEngine, summing
+from moot.offchain.replication.sums import ProfileEngine, rounding, summing
 from moot.offchain.replication.timing import make_stock
 
 
@@ -81,8 +81,9 @@ def _train_by_torch(recipe: Recipe, order: Order) -> Iterator[Answer]:
     run, profile = EagerRun(subject, state), ALL_PROFILES[order.profile]
     yield Answer(start)
     for step in count():
-        with summing(profile):
-            results = run.advance(get_batch(recipe, step), {})
+        batch = get_batch(recipe, step)
+        with summing(profile), rounding(profile.rounding):
+            results = run.advance(batch, {})
         outputs = {k: v for k, v in results.items() if k.startswith("output.")}
         state = run.get_state() | outputs
         yield Answer({name: tensor.numpy() for name, tensor in state.items()})
