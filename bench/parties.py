@@ -224,7 +224,7 @@ class Bench:
         members = [self._referee.member(job, it).standing for it in self._addresses.values()]
         return {
             "job": job,
-            "status": found.status.name,
+            "status": found.status.name.lower(),
             "meetings": found.meetings,
             "defeated": found.defeated,
             "missed_claims": sum(it in {Standing.NONE, Standing.COMMITTED} for it in members),

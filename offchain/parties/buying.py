@@ -48,9 +48,9 @@ def look_after(context: PartyContext, job_id: int, job: Job, *, calls: bool = Tr
 
 def tell_premium(context: PartyContext, job_id: int, view: Delivery) -> None:
     """Tell how a premium stands."""
-    status = view.premium.status.name
+    status = view.premium.status.name.lower()
     if view.promised is not None:
-        status = view.promised.promise.status.name
+        status = view.promised.promise.status.name.lower()
     context.tell("premium", f"job {job_id}: {describe(view)}", job=job_id, status=status)
 
 

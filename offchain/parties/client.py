@@ -100,7 +100,7 @@ def await_end(context: PartyContext, job_id: int) -> Status:
     play(context, view, Party((), [Client("client", context.address, ())]), answer)
     status = view.job.status
     line = f"job {job_id}: {status.name.lower()}{_FATES.get(status, '')}"
-    context.tell("closed", line, job=job_id, status=status.name)
+    context.tell("closed", line, job=job_id, status=status.name.lower())
     if context.settings.delivery:
         look_after(context, job_id, view.job, calls=False)
     return status
@@ -153,7 +153,7 @@ def settle(context: PartyContext, job_id: int) -> Status:
         line = f"job {job_id} is open; nothing more of it ends before block {block}"
     else:
         line = f"job {job_id}: {status.name.lower()}; nothing is owed to {context.address}"
-    context.tell("settled", line, job=job_id, status=status.name)
+    context.tell("settled", line, job=job_id, status=status.name.lower())
     if context.settings.delivery:
         look_after(context, job_id, view.job, calls=was_closed)
     return status

@@ -290,7 +290,7 @@ def test_jobs_that_nobody_claims_in_time_are_counted() -> None:
     """With no time to commit nobody does, and the bench ends."""
     options = ("--providers", "2", "--jobs", "2", "--block-seconds", "0.3", "--commit-blocks", "2")
     told = measure("parties", *options)
-    assert [job["status"] for job in told["jobs"]] == ["OPEN", "OPEN"]
+    assert [job["status"] for job in told["jobs"]] == ["open", "open"]
     assert told["missed_claims"] == 4
 
 
@@ -304,5 +304,5 @@ def test_what_it_costs_to_be_a_party() -> None:
         assert row["transactions"] > 3
         assert row["gas"] > 21_000 * row["transactions"]
     (job,) = told["jobs"]
-    assert (job["status"], job["meetings"], job["defeated"]) == ("WON", 1, 1)
+    assert (job["status"], job["meetings"], job["defeated"]) == ("won", 1, 1)
     assert told["missed_claims"] == 0

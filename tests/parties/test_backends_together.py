@@ -80,7 +80,7 @@ def test_providers_on_unlike_backends_share_a_reward(
         net.add_provider(backend, backend=backend, **EASY)
     net.await_results(2, PATIENCE_S)
     call_client(net, "post", *JOB)
-    assert call_client(net, "await", "0")[-1]["status"] == "WON"
+    assert call_client(net, "await", "0")[-1]["status"] == "won"
     assert len([e for e in heard.events if e["event"] == "computed"]) == 2
     claim = find_claim(net, CPU)
     assert claim

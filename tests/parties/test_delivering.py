@@ -27,7 +27,7 @@ def win(net: testnet.Testnet, *premium: str) -> None:
     """Let a job be won by those that are there."""
     post(net, *WINDOWS, *premium)
     told = call_client(net, "await", "0")
-    assert [e["status"] for e in told if e["event"] == "closed"] == ["WON"]
+    assert [e["status"] for e in told if e["event"] == "closed"] == ["won"]
 
 
 def kill(process: "subprocess.Popen[str]") -> None:
@@ -69,7 +69,7 @@ def test_winner_that_is_gone_earns_nothing(net: testnet.Testnet, heard: Heard) -
     made = [e["call"] for e in told if e.get("accepted")]
     assert made.count("break_promise") == made.count("take") == 1
     assert made.count("demand") == made.count("reclaim") > 1
-    assert told[-1]["status"] == "BROKEN"
+    assert told[-1]["status"] == "broken"
 
 
 def test_winner_that_withholds_is_made_to_show(net: testnet.Testnet, heard: Heard) -> None:
@@ -132,4 +132,4 @@ def test_result_that_nobody_promises_is_called_for(net: testnet.Testnet, heard: 
     made = [e["call"] for e in told if e.get("accepted")]
     assert made == ["call_for", "withdraw"]
     told = call_client(net, "settle", "0")
-    assert [e["status"] for e in told if e["event"] == "premium"] == ["WITHDRAWN"]
+    assert [e["status"] for e in told if e["event"] == "premium"] == ["withdrawn"]

@@ -79,7 +79,7 @@ def test_a_job_with_gaps_is_put_together_and_won(
     skip_commits(net)
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
-    assert told[-1]["status"] == "WON"
+    assert told[-1]["status"] == "won"
     ended = heard.wait("ended", party="provider", job=0)
     assert (ended["status"], ended["is_defeated"]) == ("won", False)
     assert heard.wait("ended", party="liar", job=0)["is_defeated"]

@@ -71,7 +71,7 @@ def test_a_watcher_bonds_the_right_claim_where_all_are_wrong(
     net.add_party("watcher", ("watch",), **EASY)
     urls = net.await_results(2, PATIENCE_S)
     post(net)
-    assert call_client(net, "await", "0")[-1]["status"] == "WON"
+    assert call_client(net, "await", "0")[-1]["status"] == "won"
     heard.wait("call", call="join", party="watcher", accepted=True)
     assert name_claims(heard, "watcher") == {True, False}
     folder = net.folder / "result"
@@ -97,7 +97,7 @@ def play_before_the_verifier(
     net.add_verifier(found if urls is None else urls)
     net.await_results(1, PATIENCE_S)
     post(net, "--leaf", "operator")
-    assert call_client(net, "await", "0")[-1]["status"] == "WON"
+    assert call_client(net, "await", "0")[-1]["status"] == "won"
     heard.wait("call", call="rule", party="verifier", accepted=True)
     heard.wait("call", call="collect", party="honest", accepted=True)
     assert not [e for e in heard.events if e.get("call") == "collect" and e["party"] == "cheat"]
@@ -132,7 +132,7 @@ def test_a_published_folder_is_posted_and_settled_by_hand(
     assert opened["job"] == 0
     call_client(net, "await", "0", status=3)
     *calls, told = call_client(net, "settle", "0")
-    assert (calls, told["status"]) == ([], "EMPTY")
+    assert (calls, told["status"]) == ([], "empty")
     for entry in (job / "programs").iterdir():
         entry.with_name("ab" * 32).write_bytes(b"")
     refused = [*MOOT, "client", "post", str(job), "--config", str(net.folder / "client.toml")]
@@ -159,7 +159,7 @@ def test_a_provider_without_means_says_so_and_waits(net: testnet.Testnet, heard:
     post(net, "--commit-blocks", "2000")
     assert "raise the budget" in heard.wait("passed", party="provider")["problem"]
     (told,) = call_client(net, "settle", "0", status=3)
-    assert told["status"] == "OPEN"
+    assert told["status"] == "open"
 
 
 def test_no_net_is_in_an_empty_folder(tmp_path: Path) -> None:

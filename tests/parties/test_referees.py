@@ -150,7 +150,7 @@ def test_a_training_in_logged_is_delegated(
         net.add_verifier(net.await_results(2, PATIENCE_S))
         about = ("--leaf", "operator", "--commit-blocks", "80", "--trained", at.url)
         call_client(net, "post", *words, *about)
-        assert call_client(net, "await", "0")[-1]["status"] == "WON"
+        assert call_client(net, "await", "0")[-1]["status"] == "won"
         assert heard.wait("ended", party="liar")["is_defeated"]
         assert not heard.wait("ended", party="trainer")["is_defeated"]
 
