@@ -90,6 +90,18 @@ def test_an_optimizers_numbers_are_in_binary64_too() -> None:
     assert {tensor.dtype for tensor in numbers} == {torch.float64}
 
 
+def test_a_step_that_is_timed_changes_nothing() -> None:
+    """The state and the loss are those of the last step that was made."""
+    recipe = build("gpt2")
+    assert isinstance(recipe, TrainingRecipe)
+    run = Run(recipe, get_initial_state(Subject.of(recipe)), torch.float64, 0)
+    run.update(run.compute(0))
+    state, loss = run.get_state(), run.loss
+    assert run.time(1) > 0
+    assert run.loss == loss > 0
+    assert all(torch.equal(tensor, state[name]) for name, tensor in run.get_state().items())
+
+
 def test_an_auditor_repairs_what_was_logged(tmp_path: Path) -> None:
     """Outputs that two orders of summation round apart are the same after correction."""
     make = partial(recipes.above_one, 0)

@@ -140,11 +140,13 @@ class Run:
     def time(self, number: int) -> float:
         """Return the seconds that a step takes without rounding; nothing changes by it."""
         buffers = {name: tensor.clone() for name, tensor in self.model.named_buffers()}
+        loss = self.loss
         start = perf_counter()
         self.compute(number, is_rehearsal=True)
         seconds = perf_counter() - start
         for name, tensor in self.model.named_buffers():
             tensor.copy_(buffers[name])
+        self.loss = loss
         return seconds
 
     def _cast(self, tensor: Tensor) -> Tensor:
