@@ -17,12 +17,11 @@ class Fold:
     Attributes:
         width_bytes: bytes of an accumulator; what a wider one has above them does not count.
         begin: (the initial element's bits) -> the accumulator before the first step.
-        advance: (an accumulator, the bits of what a step reads: one value, or of a contraction the
-            two factors of each of its products) -> the accumulator after that step.
+        advance: (an accumulator, the bits of what a step reads: two factors, or one value) -> the
+            accumulator after that step.
         finish: (the last accumulator) -> the bits of the folded element.
         is_finished: whether the last accumulator is the element, so that `finish` changes nothing;
             otherwise finishing is one step more of the chain that a match narrows.
-        products: how many products a step of a contraction adds; its last step may have fewer.
     """
 
     width_bytes: int
@@ -30,7 +29,6 @@ class Fold:
     advance: Callable[[int, Sequence[int]], int]
     finish: Callable[[int], int]
     is_finished: bool = True
-    products: int = 1
 
 
 @dataclass(frozen=True, slots=True)

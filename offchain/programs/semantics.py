@@ -64,11 +64,6 @@ def finish(arithmetic: Arithmetic, node: Node, accumulator: int) -> int:
     return get_fold(arithmetic, node).finish(accumulator) if node.kind.folds else accumulator
 
 
-def count_steps(arithmetic: Arithmetic, node: Node) -> int:
-    """Return the steps of a fold: one for each term, or for so many as a step adds."""
-    return -(-node.fold_length // get_fold(arithmetic, node).products)
-
-
 def count_links(arithmetic: Arithmetic, node: Node) -> int:
     """Return the steps from the initial element of a fold to the folded one; 0 if nothing folds.
 
@@ -76,7 +71,7 @@ def count_links(arithmetic: Arithmetic, node: Node) -> int:
     """
     if not node.kind.folds:
         return 0
-    return count_steps(arithmetic, node) + (not get_fold(arithmetic, node).is_finished)
+    return node.fold_length + (not get_fold(arithmetic, node).is_finished)
 
 
 def compute_initial(arithmetic: Arithmetic, node: Node, element: int, fetch: Fetch) -> int:
@@ -100,8 +95,8 @@ def compute_step(
         arithmetic: the program's arithmetic.
         node: the operator.
         element: linear index of the output element.
-        position: step of the fold, or the number of its steps to finish it; ignored by kinds that
-            do not fold.
+        position: fold step in [0, fold_length), or fold_length to finish the fold; ignored by
+            kinds that do not fold.
         before: the accumulator before that step; ignored likewise.
         step: number of the training step, which random operators depend on.
         fetch: reads the operands' elements.
@@ -109,8 +104,9 @@ def compute_step(
     variables = unravel(element, node.shape)
     if node.kind in _FOLDS:
         fold = get_fold(arithmetic, node)
-        if position == count_steps(arithmetic, node):
+        if position == node.fold_length:
             return fold.finish(before)
+        variables += unravel(position, node.fold_shape)
         return _FOLDS[node.kind](fold, node, variables, position, before, fetch)
     return _ELEMENTS[node.kind](node, variables, element, step, fetch)
 
@@ -128,9 +124,9 @@ def compute_element(
 def compute_partials(
     arithmetic: Arithmetic, node: Node, element: int, step: int, fetch: Fetch
 ) -> list[int]:
-    """Return the accumulators of one element, the initial one first, and one for each step."""
+    """Return the fold_length + 1 accumulators of one element, the initial one first."""
     partials = [compute_initial(arithmetic, node, element, fetch)]
-    for position in range(count_steps(arithmetic, node)):
+    for position in range(node.fold_length):
         place = (arithmetic, node, element, position, partials[-1], step, fetch)
         partials.append(compute_step(*place))
     return partials
@@ -162,40 +158,23 @@ def _map(node: Node, variables: list[int], _element: int, _step: int, fetch: Fet
     return evaluate(node.function, types, node.dtype, values)
 
 
-def read_factors(
-    fold: Fold, node: Node, variables: Sequence[int], position: int, fetch: Fetch
-) -> list[int]:
-    """Return the factors of a step of a contraction, the two of each product side by side.
-
-    Args:
-        fold: what the contraction means.
-        node: the contraction.
-        variables: the coordinates of its element.
-        position: of the step.
-        fetch: reads the operands' elements.
-    """
-    first = position * fold.products
-    terms = range(first, min(first + fold.products, node.fold_length))
-    places = [[*variables, *unravel(term, node.fold_shape)] for term in terms]
-    return [read(i, node.operands[i], place, fetch) for place in places for i in (1, 2)]
-
-
 def _contract(
-    fold: Fold, node: Node, variables: list[int], position: int, before: int, fetch: Fetch
+    fold: Fold, node: Node, variables: list[int], _position: int, before: int, fetch: Fetch
 ) -> int:
-    return fold.advance(before, read_factors(fold, node, variables, position, fetch))
+    factors = [read(place, node.operands[place], variables, fetch) for place in (1, 2)]
+    return fold.advance(before, factors)
 
 
 def _reduce(
     fold: Fold, node: Node, variables: list[int], position: int, before: int, fetch: Fetch
 ) -> int:
     operand = node.operands[1]
-    value = read(1, operand, variables + unravel(position, node.fold_shape), fetch)
+    value = read(1, operand, variables, fetch)
     if node.function not in (Function.ARGMAX, Function.ARGMIN):
         return fold.advance(before, (value,))
     if before >= node.fold_length:
         return position
-    at_best = variables + unravel(before, node.fold_shape)
+    at_best = variables[: len(node.shape)] + unravel(before, node.fold_shape)
     best = read(BEST_PLACE, operand, at_best, fetch)
     return position if is_better(node.function, operand.dtype, value, best) else before
 
@@ -217,9 +196,8 @@ def _gather(node: Node, variables: list[int], _element: int, _step: int, fetch: 
 
 
 def _scatter(
-    fold: Fold, node: Node, variables: list[int], position: int, before: int, fetch: Fetch
+    fold: Fold, node: Node, variables: list[int], _position: int, before: int, fetch: Fetch
 ) -> int:
-    variables = variables + unravel(position, node.fold_shape)
     if not is_matching(node, variables, fetch):
         return before
     value = read(1, node.operands[1], variables, fetch)
@@ -247,4 +225,4 @@ _FOLDS: Mapping[Kind, Callable[[Fold, Node, list[int], int, int, Fetch], int]] =
     Kind.REDUCE: _reduce,
     Kind.SCATTER: _scatter,
 }
-"""(meaning, node, an element's variables, step, accumulator before it, fetch) -> that after it."""
+"""(meaning, node, variables, fold step, accumulator before it, fetch) -> the one after it."""

@@ -22,7 +22,6 @@ from moot.offchain.programs.semantics import (
     Fetch,
     compute_initial,
     compute_step,
-    count_steps,
     finish,
     get_fold,
     signed,
@@ -119,14 +118,14 @@ def _compute(arithmetic: Arithmetic, node: Node, facts: Facts, fetch: Fetch) -> 
     numbers, accumulator = Numbers(arithmetic, node), facts.low_bits
     if node.kind.folds and facts.low == 0:
         accumulator = compute_initial(arithmetic, node, facts.element, fetch)
-    place = (arithmetic, node, facts.element, facts.low)
-    result = compute_step(*place, accumulator, facts.step, fetch)
-    is_step = node.kind.folds and facts.low < count_steps(arithmetic, node)
+    place = (node, facts.element, facts.low, accumulator)
+    result = compute_step(arithmetic, *place, facts.step, fetch)
+    is_step = node.kind.folds and facts.low < node.fold_length
     shown = numbers.accumulator(accumulator)
     if node.kind.folds and not is_step:
         return Scalar("finish", [shown], numbers.element(result))
     own = finish(arithmetic, node, accumulator)
-    bits = get_arguments(*place, own, result, fetch)
+    bits = get_arguments(node, facts.element, facts.low, own, result, fetch)
     operands = [
         show_element(*each) for each in zip(_list_types(node, len(bits)), bits, strict=True)
     ]
@@ -142,8 +141,7 @@ def _list_types(node: Node, count: int) -> Sequence[DType]:
     if node.kind is Kind.MAP:
         return [operand.dtype for operand in node.operands]
     if node.kind is Kind.CONTRACT:
-        factors = [node.operands[place].dtype for place in (1, 2)]
-        return [*factors * (count // 2), node.dtype]
+        return [node.operands[1].dtype, node.operands[2].dtype, node.dtype]
     if node.kind.folds:
         return [node.dtype, node.operands[1].dtype][:count]
     return [node.dtype] * count

@@ -23,14 +23,9 @@ from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.examples import build
 from moot.offchain.programs.decoding import decode_program
 from moot.offchain.programs.encoding import encode_node, encode_program
-from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin
 from moot.offchain.programs.roots import ProgramTree
-from moot.offchain.programs.semantics import (
-    compute_element,
-    compute_partials,
-    count_links,
-    count_steps,
-)
+from moot.offchain.programs.semantics import compute_element
 from moot.offchain.verifier.questions import Question
 from moot.offchain.verifier.recompute import compute_operator
 
@@ -91,49 +86,6 @@ class Folding:
 def plan_wide(node: Node) -> Plan:
     """Return the plan of a node."""
     return Folding(node) if node.kind.folds else plan_node(node)
-
-
-def add_in_blocks(accumulator: int, values: Sequence[int]) -> int:
-    """Add products in binary64, and round once: where blocks end is part of the meaning."""
-    return _round(_advance_all(_widen(accumulator), values))
-
-
-def _advance_all(total: int, values: Sequence[int]) -> int:
-    for place in range(0, len(values), 2):
-        total = _advance(total, values[place : place + 2])
-    return total
-
-
-@pytest.mark.parametrize("products", [1, 3, 5, 7, 20])
-def test_a_step_of_a_contraction_may_add_several_products(products: int) -> None:
-    """The last step adds what is left; a chain has as many links as there are steps."""
-    ordered = ORDERED.find_fold(Function.FMA, DType.FLOAT32)
-    fold = replace(ordered, advance=add_in_blocks, products=products)
-    blocks = Arithmetic("blocks", 1, lambda _function, _dtype: fold)
-    node = _make_product()
-    rng = np.random.default_rng(products)
-    a, b = rng.standard_normal((2, 3, 7)).astype(np.float32)
-    flats = [to_bits(np.zeros((), np.float32)), to_bits(a), to_bits(b)]
-
-    def fetch(place: int, _operand: Operand, index: int) -> int:
-        return flats[place][index]
-
-    for element in range(node.elements):
-        row, column = divmod(element, 3)
-        expected, terms = [0], [*zip(flats[1][7 * row :], flats[2][7 * column :], strict=False)][:7]
-        for start in range(0, 7, products):
-            values = [bits for term in terms[start : start + products] for bits in term]
-            expected.append(add_in_blocks(expected[-1], values))
-        assert compute_partials(blocks, node, element, 0, fetch) == expected
-        assert count_links(blocks, node) == count_steps(blocks, node) == len(expected) - 1
-
-
-def _make_product() -> Node:
-    """Return a contraction of (3, 7) and (3, 7) to (3, 3)."""
-    rows = [Row(21, 0, ((variable, 7), (2, 1))) for variable in (0, 1)]
-    factors = [Operand(Origin.BATCH, DType.FLOAT32, i, rows=(row,)) for i, row in enumerate(rows)]
-    operands = (immediate(DType.FLOAT32, 0), *factors)
-    return Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, (3, 3), operands, (7,))
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ from moot.offchain.programs.decoding import decode_program
 from moot.offchain.programs.encoding import encode_program
 from moot.offchain.programs.graph import Program, Slot
 from moot.offchain.programs.rounding.entries import encode_log
-from moot.offchain.programs.semantics import count_steps, finish
+from moot.offchain.programs.semantics import finish
 from moot.offchain.providers.audit import Audit
 from moot.offchain.providers.batches import RuledBatches, StoredBatches
 from moot.offchain.providers.behaviour import Behaviour
@@ -300,7 +300,7 @@ def _try_leaf(run: Run, operator: int, element: int) -> bool:
     width = node.dtype.width
     low = low_bits = 0
     if node.kind.folds and node.fold_length:
-        low = count_steps(task.program.arithmetic, node) - 1
+        low = node.fold_length - 1
         partials = run.partials(0, operator, element)
         low_bits = int.from_bytes(encode_elements(partials[low : low + 1]).tobytes(), "little")
     facts = Facts(operator=operator, element=element, low=low, high=low + 1, low_bits=low_bits)

@@ -14,7 +14,7 @@ from moot.offchain.disputes.play.openings import make_leaf
 from moot.offchain.disputes.play.tournament import Ended
 from moot.offchain.disputes.referee.board import get_place
 from moot.offchain.programs.graph import Kind, Origin
-from moot.offchain.programs.semantics import count_steps, finish
+from moot.offchain.programs.semantics import finish
 from moot.offchain.providers.testimony import Testimony
 
 _BEFORE_STEP = frozenset({Phase.HISTORY, Phase.INTERVAL})
@@ -117,7 +117,7 @@ def narrow(place: Facts, judge: Testimony, runs: tuple[Testimony, Testimony]) ->
     bits = [int.from_bytes(each[differing], "little") for each in values]
     low, low_bits = 0, 0
     if node.kind.folds and node.fold_length:
-        low = count_steps(judge.task.program.arithmetic, node) - 1
+        low = node.fold_length - 1
         partials = judge.partials(place.step, place.operator, element)
         low_bits = int.from_bytes(encode_elements(partials[low : low + 1]).tobytes(), "little")
     return replace(
@@ -133,7 +133,7 @@ def locate_scalar(facts: Facts, judge: Testimony, side: int, *, is_finished: boo
     program = judge.task.program
     node, leaf = program.nodes[facts.operator], make_leaf(judge, facts)
     function = Function.FMA if node.kind is Kind.CONTRACT else node.function
-    is_step = node.kind.folds and facts.low < count_steps(program.arithmetic, node)
+    is_step = node.kind.folds and facts.low < node.fold_length
     correct = leaf.result
     if is_step and is_finished:
         correct = finish(program.arithmetic, node, correct)

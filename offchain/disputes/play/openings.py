@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from moot.contracts.model.types import ZERO, Facts
-from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.commitments.tags import CHUNK_BYTES
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin
@@ -11,12 +10,9 @@ from moot.offchain.programs.semantics import (
     Fetch,
     compute_initial,
     compute_step,
-    count_steps,
     finish,
-    get_fold,
     is_matching,
     read,
-    read_factors,
     unravel,
 )
 from moot.offchain.providers.testimony import Testimony
@@ -57,12 +53,12 @@ def make_leaf(run: Testimony, facts: Facts) -> Leaf:
     accumulator = facts.low_bits
     if node.kind.folds and facts.low == 0:
         accumulator = compute_initial(arithmetic, node, facts.element, fetch)
-    place = (arithmetic, node, facts.element, facts.low)
-    result = compute_step(*place, accumulator, facts.step, fetch)
+    place = (node, facts.element, facts.low, accumulator)
+    result = compute_step(arithmetic, *place, facts.step, fetch)
     shown = finish(arithmetic, node, accumulator)
     arguments = [shown]
-    if not node.kind.folds or facts.low < count_steps(arithmetic, node):
-        arguments = get_arguments(*place, shown, result, fetch)
+    if not node.kind.folds or facts.low < node.fold_length:
+        arguments = get_arguments(node, facts.element, facts.low, shown, result, fetch)
     before, proof = prove_before(run, facts) if Origin.STATE in origins else (ZERO, ())
     return Leaf(before, proof, b"".join(openings.values()), tuple(arguments), result)
 
@@ -83,13 +79,7 @@ def prove_before(run: Testimony, facts: Facts) -> tuple[Digest, tuple[Digest, ..
 
 
 def get_arguments(
-    arithmetic: Arithmetic,
-    node: Node,
-    element: int,
-    position: int,
-    accumulator: int,
-    result: int,
-    fetch: Fetch,
+    node: Node, element: int, position: int, accumulator: int, result: int, fetch: Fetch
 ) -> list[int]:
     """Return the arguments of the scalar function: those of the fold's step for a fold."""
     variables = unravel(element, node.shape)
@@ -99,10 +89,10 @@ def get_arguments(
         return []
     if not node.kind.folds:
         return [result]
-    if node.kind is Kind.CONTRACT:
-        fold = get_fold(arithmetic, node)
-        return [*read_factors(fold, node, variables, position, fetch), accumulator]
     variables += unravel(position, node.fold_shape)
+    if node.kind is Kind.CONTRACT:
+        a, b = (read(i, node.operands[i], variables, fetch) for i in (1, 2))
+        return [a, b, accumulator]
     if node.kind is Kind.SCATTER and not is_matching(node, variables, fetch):
         return [accumulator]
     return [accumulator, read(1, node.operands[1], variables, fetch)]
