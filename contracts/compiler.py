@@ -56,7 +56,8 @@ def compile_contract(
 ) -> Artifact:
     """Compile `name`.vy, with its imports taken from the same folder, or recall the result.
 
-    Some sources are different in another arithmetic: these are in a folder of its name.
+    Some sources are different in another arithmetic: these are in a folder of its name, and what
+    it shares with others in those around that.
 
     Warnings of the compiler are errors. The optimiser is the one that the source's pragma names;
     where it names none it is `gas`, or `codesize` if the contract were too large else.
@@ -90,9 +91,14 @@ def cache_dir() -> Path:
 
 
 def read_sources(source_dir: Path, arithmetic: str = "ordered") -> dict[str, str]:
-    """Return the texts of a folder's sources by their names, those of an arithmetic first."""
+    """Return the texts of a folder's sources by their names, those of an arithmetic first.
+
+    Its folder is somewhere below, and what is nearer to it is taken first.
+    """
     sources = {}
-    for folder in (source_dir, source_dir / arithmetic):
+    own = next(iter(sorted(source_dir.rglob(arithmetic))), source_dir)
+    inner = [own, *own.parents][: len(own.relative_to(source_dir).parts)]
+    for folder in (source_dir, *reversed(inner)):
         for path in sorted(folder.glob("*")):
             if path.suffix in _SUFFIXES:
                 sources[path.name] = path.read_text(encoding="utf-8")

@@ -212,7 +212,7 @@ def on_enter_tensor(
     digest = keccak256(bytes([Tag.OPERATOR]) + encoding)
     if position.phase is Phase.TENSOR:
         require(digest == facts.encoding_digest, Reason.BAD_PROOF)
-        root = hash_tensor(_get_header(read_node(encoding)), top)
+        root = hash_tensor(_get_header(read_node(encoding, store.arithmetic)), top)
         require(root == position.nodes[turn.mover], Reason.BAD_OPENING)
         _enter(turn, top, position.count, dive)
         return
@@ -223,7 +223,7 @@ def on_enter_tensor(
     operator = turn.position.index
     place = (operator, terms.operators, proof)
     require(is_member(Tag.PROGRAM_NODE, terms.program_top, digest, *place), Reason.BAD_PROOF)
-    node = read_node(encoding)
+    node = read_node(encoding, store.arithmetic)
     header = _get_header(node)
     _tie(turn, hash_tensor(header, top), dive)
     turn.change(phase=Phase.TENSOR)

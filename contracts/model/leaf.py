@@ -39,14 +39,14 @@ class Context:
     accumulator: int
 
 
-def read_node(encoding: bytes) -> Node:
+def read_node(encoding: bytes, arithmetic: Arithmetic) -> Node:
     """Return the operator of an encoding.
 
     Raises:
         Revert: it is not canonical, or has no defined meaning.
     """
     try:
-        return decode_node(encoding)
+        return decode_node(encoding, arithmetic)
     except ProgramError as error:
         raise Revert(Reason.BAD_OPERATOR) from error
 

@@ -36,7 +36,7 @@ def on_prove_operator(
     terms = _get_terms(store, job_id)
     _require_operator(terms, index, encoding, proof)
     try:
-        is_sink = read_node(encoding).kind is Kind.SINK
+        is_sink = read_node(encoding, store.arithmetic).kind is Kind.SINK
     except Revert:
         pass
     else:
@@ -66,7 +66,7 @@ def on_prove_operand(
     del message
     terms = _get_terms(store, job_id)
     _require_operator(terms, index, encoding, proof)
-    operands = read_node(encoding).operands
+    operands = read_node(encoding, store.arithmetic).operands
     require(place < len(operands), Reason.LEGAL)
     operand = operands[place]
     require(operand.origin is not Origin.IMMEDIATE, Reason.LEGAL)

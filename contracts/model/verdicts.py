@@ -206,7 +206,8 @@ def on_leaf(
     tag, top, index, count = get_before(facts, terms, side, claim.top)
     is_shown = is_member(tag, top, before, index, count, before_proof)
     context = get_context(terms, facts, side, before if is_shown else None)
-    computed = compute_leaf(store.arithmetic, context, read_node(encoding), evidence)
+    node = read_node(encoding, store.arithmetic)
+    computed = compute_leaf(store.arithmetic, context, node, evidence)
     is_right = (facts.bits[0] == computed, facts.bits[1] == computed)
     turn.decide(Ending.SCALAR, is_right, announce(facts, computed))
 

@@ -6,6 +6,7 @@
         reference, bound and type is checked, because programs come from other parties.
 """
 
+import factors
 import float32
 import nodes
 import scalar
@@ -201,7 +202,15 @@ def _has_types(op: nodes.Operator) -> bool:
             if op.dtype != nodes.INT64:
                 return False
         elif dtype != op.dtype:
-            return False
+            if (
+                factors.SHORT == 0
+                or op.kind != nodes.CONTRACT
+                or place == 0
+                or dtype != factors.SHORT
+                # The other one's place is 2 or 1.
+                or nodes.get_dtype(op.operands[unsafe_sub(3, place)]) != factors.SHORT
+            ):
+                return False
     return True
 
 

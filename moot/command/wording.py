@@ -2,11 +2,6 @@
 
 from typing import Any
 
-from moot.offchain.arithmetic.exact import sums
-
-_DIGITS = 18
-"""Characters of the bits of the widest element."""
-
 
 def describe_capture(*, is_compared: bool) -> str:
     """Return whether the program was compared with eager torch before it was run."""
@@ -31,10 +26,5 @@ def describe_place(located: dict[str, Any]) -> str:
 def describe_scalar(scalar: dict[str, Any]) -> str:
     """Return the scalar operation that decided."""
     operands = ", ".join(scalar["operands"])
-    correct, claimed = (_shorten(scalar[key]) for key in ("correct", "claimed"))
+    claimed, correct = scalar.get("words") or (scalar["claimed"], scalar["correct"])
     return f"{scalar['function']}({operands}) = {correct}, claimed {claimed}"
-
-
-def _shorten(bits: str) -> str:
-    """Return the bits of an element as they are, and an exact sum as a number."""
-    return bits if len(bits) <= _DIGITS else f"the exact sum {sums.to_float(int(bits, 16))!r}"

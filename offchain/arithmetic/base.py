@@ -20,6 +20,7 @@ class Fold:
         advance: (an accumulator, the bits of what a step reads: two factors, or one value) -> the
             accumulator after that step.
         finish: (the last accumulator) -> the bits of the folded element.
+        describe: (an accumulator) -> what it is, for people.
         is_finished: whether the last accumulator is the element, so that `finish` changes nothing;
             otherwise finishing is one step more of the chain that a match narrows.
     """
@@ -28,6 +29,7 @@ class Fold:
     begin: Callable[[int], int]
     advance: Callable[[int, Sequence[int]], int]
     finish: Callable[[int], int]
+    describe: Callable[[int], str] = hex
     is_finished: bool = True
 
 
@@ -38,7 +40,9 @@ class Arithmetic:
     Attributes:
         name: what people call it.
         version: raised whenever a result would change.
-        find_fold: (function, element type) -> the meaning of a fold by it; FMA is a contraction's.
+        find_fold: (function, type of the terms) -> the meaning of a fold by it; FMA is a
+            contraction's, whose factors have that type.
+        short_factors: the type that both factors of a contraction may have instead of its own.
         contracts: the arithmetic whose contracts referee its programs; if that is not its own name,
             they compute none of its scalar operations.
         accumulator_bytes: bytes of every fold's accumulators; None if they are elements.
@@ -48,6 +52,7 @@ class Arithmetic:
     name: str
     version: int
     find_fold: Callable[[Function, DType], Fold]
+    short_factors: DType | None = None
     contracts: str = "ordered"
     accumulator_bytes: int | None = None
     has_engines: bool = False

@@ -60,10 +60,10 @@ class Reader:
             raise ProgramError("bytes follow the end of the encoding; it is not canonical")
 
 
-def decode_node(data: bytes) -> Node:
+def decode_node(data: bytes, arithmetic: Arithmetic) -> Node:
     """Return the node that these bytes encode; `ProgramError` unless canonical and legal."""
     node = read_node(data)
-    check_node(node)
+    check_node(node, arithmetic)
     return node
 
 

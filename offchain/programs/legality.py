@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import prod
 
 from moot.offchain.arithmetic import bfloat16
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.evaluate import UndefinedTypesError, check_types
 from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from moot.offchain.errors import ProgramError
@@ -62,8 +63,8 @@ def is_canonical(dtype: DType, bits: int) -> bool:
     return dtype is not DType.FLOAT32 or bits & 0x7FFFFFFF <= 0x7F800000 or bits == CANONICAL_NAN
 
 
-def check_node(node: Node) -> None:
-    """Refuse an operator that is not legal by itself (`ProgramError`)."""
+def check_node(node: Node, arithmetic: Arithmetic) -> None:
+    """Refuse an operator that is not legal by itself in an arithmetic (`ProgramError`)."""
     size = len(encode_node(node))
     if size > MAX_NODE_BYTES:
         raise ProgramError(f"an operator of {size} bytes is above {MAX_NODE_BYTES}")
@@ -77,7 +78,7 @@ def check_node(node: Node) -> None:
     for place, operand in enumerate(node.operands):
         extra = len(node.operands) - 1 if node.kind is Kind.GATHER and place == 0 else 0
         _check_operand(operand, variables + extra, node.dtype)
-    _check_function(node)
+    _check_function(node, arithmetic)
     _check_tail(node)
 
 
@@ -114,7 +115,7 @@ def _check_row(row: Row, variables: int) -> None:
         raise ProgramError("a row's terms are not in ascending order of variable")
 
 
-def _check_function(node: Node) -> None:
+def _check_function(node: Node, arithmetic: Arithmetic) -> None:
     """Refuse a function that the kind does not have, or that its types do not."""
     types = [operand.dtype for operand in node.operands]
     result = node.dtype
@@ -129,6 +130,8 @@ def _check_function(node: Node) -> None:
         values, indices = types[:2], types[2:]
     elif node.function in _SELECTIONS:
         values, indices = types[:1], [DType.INT64 if result is DType.INT64 else DType.BOOL]
+    elif node.kind is Kind.CONTRACT and types[1:] == [arithmetic.short_factors] * 2:
+        values, indices = types[:1], []
     else:
         values, indices = types, []
     if any(value is not result for value in values) or not _INTEGERS.issuperset(indices):
@@ -174,7 +177,7 @@ def check_program(program: Program) -> None:
         _check_shape(slot.shape, slot.dtype, MAX_RANK)
         _check_extent(slot)
     for index, node in enumerate(program.nodes):
-        check_node(node)
+        check_node(node, program.arithmetic)
         _check_extent(node)
         if (node.kind is Kind.SINK) != (index >= program.first_sink):
             raise ProgramError("the sinks are the last operators, one for each state slot")

@@ -56,7 +56,8 @@ def read(place: int, operand: Operand, variables: Sequence[int], fetch: Fetch) -
 
 def get_fold(arithmetic: Arithmetic, node: Node) -> Fold:
     """Return what a fold means in an arithmetic."""
-    return arithmetic.find_fold(node.function, node.dtype)
+    is_product = node.kind is Kind.CONTRACT
+    return arithmetic.find_fold(node.function, node.operands[1].dtype if is_product else node.dtype)
 
 
 def finish(arithmetic: Arithmetic, node: Node, accumulator: int) -> int:

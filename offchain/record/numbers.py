@@ -11,7 +11,6 @@ from moot.contracts.model.types import ZERO, Facts, Terms
 from moot.contracts.model.verdicts import get_context
 from moot.contracts.reasons import Revert
 from moot.offchain.arithmetic.base import Arithmetic
-from moot.offchain.arithmetic.exact import sums
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.play.openings import get_arguments
@@ -62,7 +61,7 @@ class Numbers:
         fold = get_fold(self.arithmetic, self.node)
         if fold.is_finished:
             return self.element(bits)
-        return Value(f"0x{bits:0{2 * fold.width_bytes}x}", f"{sums.to_float(bits)!r}, exactly kept")
+        return Value(f"0x{bits:0{2 * fold.width_bytes}x}", fold.describe(bits))
 
     def claimed(self, facts: Facts, bits: int) -> Value:
         """Return what a side claims at the end of the range in dispute."""
@@ -70,10 +69,10 @@ class Numbers:
         return self.element(bits) if is_end else self.accumulator(bits)
 
 
-def read_operator(encoding: bytes) -> Node | None:
+def read_operator(encoding: bytes, arithmetic: Arithmetic) -> Node | None:
     """Return the operator of an encoding that a call has shown; None if it is malformed."""
     try:
-        return decode_node(encoding)
+        return decode_node(encoding, arithmetic)
     except ProgramError:
         return None
 
@@ -95,7 +94,7 @@ def read_scalar(
 
     None if the call is not one that the referee accepts.
     """
-    node = read_operator(shown.encoding)
+    node = read_operator(shown.encoding, arithmetic)
     if node is None or shown.side not in {0, 1}:
         return None
     before = None if shown.before == ZERO else shown.before

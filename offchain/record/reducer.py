@@ -117,7 +117,9 @@ class Reducer:
                 pair = get_pair(event)
                 course = self._courses[pair]
                 board = read_move(course.board, event)
-                node = read_operator(entry.encoding) if entry.encoding else course.node
+                node = course.node
+                if entry.encoding:
+                    node = read_operator(entry.encoding, self.arithmetic)
                 self._courses[pair] = replace(course, board=board, node=node)
             case "MatchEnded", (Outcome() as outcome, Ending() as ending, _):
                 self._end(get_pair(event), outcome, ending, entry)

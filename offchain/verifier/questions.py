@@ -50,7 +50,7 @@ def check(question: Question, bound: Bound) -> tuple[Node, Cost]:
         VerifierError: the question makes no sense.
     """
     try:
-        node = decode_node(question.encoding)
+        node = decode_node(question.encoding, question.arithmetic)
     except ProgramError as error:
         raise VerifierError(f"there is no such operator: {error}") from error
     cost = compute_operator_cost(node)

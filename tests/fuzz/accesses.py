@@ -3,6 +3,7 @@
 from math import prod
 from random import Random
 
+from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.errors import ProgramError
 from moot.offchain.programs.graph import Node, Row
 from moot.offchain.programs.legality import check_node
@@ -167,7 +168,7 @@ def disguise(rng: Random, row: Row) -> Row:
 def is_legal(node: Node) -> bool:
     """Whether an operator is legal: of those that are drawn, some have too long an encoding."""
     try:
-        check_node(node)
+        check_node(node, ORDERED)
     except ProgramError:
         return False
     return True

@@ -88,9 +88,9 @@ def _view(store: Store, name: str, message: Message, *args: Any) -> Any:
         is_open = job.status is Status.OPEN
         return 0 if is_open else calculate_debt(store, job_id, job, account)
     if name == "inspect":
-        return read_node(*args)
+        return read_node(*args, ORDERED)
     context, encoding, evidence = args
-    return compute_leaf(ORDERED, context, read_node(encoding), evidence)
+    return compute_leaf(ORDERED, context, read_node(encoding, ORDERED), evidence)
 
 
 _MODEL = {"get_debt": _view, "inspect": _view, "compute": _view}

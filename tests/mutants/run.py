@@ -64,13 +64,14 @@ MODEL_FILES = (
     "types.py",
 )
 _MODEL_DIR = Path(import_module("moot.contracts.model").__path__[0])
+_OFFCHAIN_DIR = SOURCE_DIR.parents[1] / "offchain"
 SUBJECTS = {
     "contract": (SOURCE_DIR, CONTRACT_FILES),
-    "exact": (SOURCE_DIR / "exact", ("folding.vy", "leaf.vy", "sums.vy")),
+    "exact": (SOURCE_DIR / "wide", ("folding.vy", "leaf.vy", "exact/sums.vy")),
     "promises": (SOURCE_DIR, ("answers.vy", "availability.vy", "delivery.vy")),
     "promises_model": (_MODEL_DIR, ("answers.py", "availability.py", "delivery.py")),
     "model": (_MODEL_DIR, MODEL_FILES),
-    "python": (SOURCE_DIR.parents[1] / "offchain", tuple(TESTS)),
+    "python": (_OFFCHAIN_DIR, tuple(TESTS)),
 }
 SURVIVORS = Path(__file__).with_name("survivors.json")
 AIM = 0.95
@@ -124,7 +125,8 @@ def list_mutants(
     folder, files = SUBJECTS[subject]
     for name in files:
         if chosen is None or not {name, Path(name).name}.isdisjoint(chosen):
-            for mutant in make(name, (folder / name).read_text(encoding="utf-8")):
+            file = name if folder == _OFFCHAIN_DIR else Path(name).name
+            for mutant in make(file, (folder / name).read_text(encoding="utf-8")):
                 if subject == "python" and is_of_names(mutant):
                     continue
                 yield replace(mutant, name=f"exact {mutant.name}") if subject == "exact" else mutant

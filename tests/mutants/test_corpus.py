@@ -107,7 +107,7 @@ def answer(arithmetic: Arithmetic, made: Call) -> Any:
     known = inspect(arithmetic, encoding)
     if isinstance(known, str):
         return known
-    return compute(Leaf(context, read_node(encoding), (), arithmetic), evidence)
+    return compute(Leaf(context, read_node(encoding, arithmetic), (), arithmetic), evidence)
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def play_operator(folder: Path, random: Random) -> str:
         data = random.randbytes(random.randint(0, MAX_NODE_BYTES + 9))
     operands: list[Array | None] = [None] * 9
     try:
-        found = decode_node(data)
+        found = decode_node(data, ORDERED)
         operands = [
             None if it.origin is Origin.IMMEDIATE else np.ones(3, np.float32)
             for it in found.operands

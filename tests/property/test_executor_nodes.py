@@ -71,7 +71,7 @@ class Case:
     """A node and its operands' tensors, number i being what the references i read."""
 
     def __init__(self, node: Node, tensors: Sequence[Array]) -> None:
-        check_node(node)
+        check_node(node, ORDERED)
         self.node = node
         self.tensors = tensors
         self.flats = [

@@ -37,7 +37,7 @@ def compute(leaf: Leaf, evidence: bytes) -> int | str:
     if len(evidence) > MAX_EVIDENCE_BYTES:
         return Reason.NO_REASON
     try:
-        node = read_node(encode_node(leaf.node))
+        node = read_node(encode_node(leaf.node), leaf.arithmetic)
         return compute_leaf(leaf.arithmetic, leaf.context, node, evidence)
     except Revert as refusal:
         return str(refusal)
@@ -125,7 +125,7 @@ def inspect(arithmetic: Arithmetic, encoding: bytes) -> Any:
     if len(encoding) > MAX_NODE_BYTES:
         return Reason.NO_REASON
     try:
-        node = read_node(encoding)
+        node = read_node(encoding, arithmetic)
     except Revert as refusal:
         return str(refusal)
     return node.dtype.width, node.elements, count_links(arithmetic, node)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array, dtype_of, encode_elements
 from moot.offchain.programs.decoding import decode_node
 from moot.offchain.programs.encoding import encode_node
@@ -115,7 +116,7 @@ def write_program(program: Program) -> Json:
 
 def read_program(written: Json) -> Program:
     """Return the program that is written; its operators are named by their numbers."""
-    nodes = tuple(decode_node(bytes.fromhex(node)) for node in written["operators"])
+    nodes = tuple(decode_node(bytes.fromhex(node), ORDERED) for node in written["operators"])
     names = tuple(str(index) for index in range(len(nodes)))
     state, batch = _read_slots(written["state"]), _read_slots(written["batch"])
     return Program(state, batch, nodes, names, ("",) * len(nodes))

@@ -9,6 +9,7 @@ import pytest
 
 from moot.offchain.arithmetic.evaluate import evaluate
 from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.philox import uniform_bits
 from moot.offchain.backends.cpu.kernels.philox import uniform
 from moot.offchain.commitments.keccak import keccak256
@@ -114,7 +115,7 @@ def test_uniform_numbers() -> None:
 
 def make_program(case: Case) -> tuple[Program, list[Array]]:
     """Return an operator's program, decoded from its encoding, and its inputs."""
-    node = decode_node(bytes.fromhex(case["expect"]["encoding"]))
+    node = decode_node(bytes.fromhex(case["expect"]["encoding"]), ORDERED)
     inputs = [read_tensor(tensor) for tensor in case["given"]["inputs"]]
     return wrap(node, inputs), inputs
 

@@ -10,7 +10,8 @@ from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
 
 _SUMS = frozenset({Function.ADD, Function.FMA})
-_SUM = Fold(sums.WIDTH_BYTES, sums.begin, sums.advance, sums.finish, is_finished=False)
+_MEANING = (sums.begin, sums.advance, sums.finish, sums.describe)
+_SUM = Fold(sums.WIDTH_BYTES, *_MEANING, is_finished=False)
 
 
 def is_sum(function: Function, dtype: DType) -> bool:

@@ -77,9 +77,9 @@ def compose(total: int, flags: Sequence[bool]) -> int:
     return sum(bit for bit, flag in zip(bits, flags, strict=True) if flag) | _encode(total)
 
 
-def to_float(accumulator: int) -> float:
+def describe(accumulator: int) -> str:
     """Return the sum of the finite terms as the nearest binary64 number, for people to read."""
-    return _decode(accumulator) / (1 << -_UNIT_EXPONENT)
+    return f"{_decode(accumulator) / (1 << -_UNIT_EXPONENT)!r}, exactly kept"
 
 
 def _make_term(x: int, y: int) -> int:

@@ -2,6 +2,7 @@
 
 from math import prod
 
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.commitments.tensors import TensorTree
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.play.players import Move
@@ -21,7 +22,8 @@ def find_proof(task: Task) -> Move | None:
     program, commitment = task.program, task.commitment
     for index, node in enumerate(program.nodes):
         shown = (index, commitment.encodings[index], tuple(commitment.tree.proof(index)))
-        if not _is_legal(node) or (node.kind is Kind.SINK) != (index >= program.first_sink):
+        is_placed = (node.kind is Kind.SINK) == (index >= program.first_sink)
+        if not is_placed or not _is_legal(node, program.arithmetic):
             return Move("prove_operator", shown)
         for place, operand in enumerate(node.operands):
             if not _is_readable(task, index, operand):
@@ -30,9 +32,9 @@ def find_proof(task: Task) -> Move | None:
     return None
 
 
-def _is_legal(node: Node) -> bool:
+def _is_legal(node: Node, arithmetic: Arithmetic) -> bool:
     try:
-        check_node(node)
+        check_node(node, arithmetic)
     except ProgramError:
         return False
     return True

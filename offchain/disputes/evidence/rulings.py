@@ -172,8 +172,9 @@ def check(evidence: Evidence, terms: Terms, place: Facts, claim: Digest) -> Prov
     tag, top, index, count = get_before(place, terms, evidence.side, claim)
     if not is_member(tag, top, evidence.before, index, count, evidence.before_proof):
         raise UnprovenEvidence("the state")
+    arithmetic, entries = get_arithmetic(evidence.layout, terms), b""
     try:
-        node = decode_node(evidence.encoding)
+        node = decode_node(evidence.encoding, arithmetic)
     except ProgramError:
         raise UnprovenEvidence("the operator") from None
     context = get_context(terms, place, evidence.side, evidence.before)
@@ -181,7 +182,6 @@ def check(evidence: Evidence, terms: Terms, place: Facts, claim: Digest) -> Prov
         raise UnprovenEvidence("the list of operands")
     for operand, shown in zip(node.operands, evidence.shown, strict=True):
         _check_operand(context, place, operand, shown)
-    arithmetic, entries = get_arithmetic(evidence.layout, terms), b""
     if arithmetic == LOGGED:
         entries = check_log(evidence.log, terms, place)
     elif evidence.log is not None:

@@ -321,7 +321,7 @@ def _try_leaf(run: Run, operator: int, element: int) -> bool:
     computed = compute_leaf(
         task.program.arithmetic,
         context,
-        read_node(task.commitment.encodings[operator]),
+        read_node(task.commitment.encodings[operator], task.program.arithmetic),
         leaf.evidence,
     )
     output = encode_elements(run.outputs(0, [operator])[operator]).tobytes()

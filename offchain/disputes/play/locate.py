@@ -14,7 +14,7 @@ from moot.offchain.disputes.play.openings import make_leaf
 from moot.offchain.disputes.play.tournament import Ended
 from moot.offchain.disputes.referee.board import get_place
 from moot.offchain.programs.graph import Kind, Origin
-from moot.offchain.programs.semantics import finish
+from moot.offchain.programs.semantics import finish, get_fold
 from moot.offchain.providers.testimony import Testimony
 
 _BEFORE_STEP = frozenset({Phase.HISTORY, Phase.INTERVAL})
@@ -31,6 +31,7 @@ class Scalar:
         claimed: what the liar says.
         correct: what it is.
         width: bytes of the results.
+        words: what the claimed and the correct one are, for people, where they are no elements.
 
     Example:
         >>> import moot
@@ -43,6 +44,7 @@ class Scalar:
     claimed: int
     correct: int
     width: int
+    words: tuple[str, str] | None = None
 
     def __str__(self) -> str:
         """Return the operation as a line: bit patterns in hexadecimal."""
@@ -53,7 +55,8 @@ class Scalar:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; bit patterns are hexadecimal."""
         digits = 2 * self.width
-        return {
+        words = {} if self.words is None else {"words": list(self.words)}
+        return words | {
             "function": self.function,
             "operands": [f"0x{bits:08x}" for bits in self.operands],
             "claimed": f"0x{self.claimed:0{digits}x}",
@@ -137,12 +140,19 @@ def locate_scalar(facts: Facts, judge: Testimony, side: int, *, is_finished: boo
     correct = leaf.result
     if is_step and is_finished:
         correct = finish(program.arithmetic, node, correct)
+    is_wide = is_step and not is_finished and program.arithmetic.accumulator_bytes is not None
+    claimed = facts.bits[side]
+    words = None
+    if is_wide:
+        fold = get_fold(program.arithmetic, node)
+        words = (fold.describe(claimed), fold.describe(correct))
     scalar = Scalar(
         function=function.name.lower() if is_step or not node.kind.folds else "finish",
         operands=leaf.arguments,
-        claimed=facts.bits[side],
+        claimed=claimed,
         correct=correct,
         width=facts.bits_bytes if is_step and not is_finished else node.dtype.width,
+        words=words,
     )
     fold_index = facts.low if node.kind.folds else None
     return Located(facts.step, facts.operator, facts.element, fold_index, scalar)

@@ -205,7 +205,7 @@ def make_draft(start: Start, arithmetic: Arithmetic) -> Draft:
     """
     recipe, known, inputs = start.subject.recipe, start.slots, start.inputs
     graph = flatten(start.record, start.state, start.batch)
-    builder = Builder(recipe.seed, len(known))
+    builder = Builder(recipe.seed, len(known), arithmetic)
     sources = [
         builder.source(slot, origin, index)
         for origin, slots in ((Origin.STATE, known), (Origin.BATCH, inputs))
@@ -350,7 +350,7 @@ def _renumber(node: Node, number: Mapping[int, int]) -> Node:
 def _follow(views: Mapping[Key, View], number: Mapping[int, int]) -> dict[Key, View]:
     """Return the views of operators that are left, and of constants, under the new numbers."""
     return {
-        name: view if view.node is None else replace(view, node=number[view.node])
+        name: view if view.node is None else replace(view, node=number[view.node], short=None)
         for name, view in views.items()
         if view.node is None or view.node in number
     }

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.evaluate import evaluate
 from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tensors import dtype_of
 from moot.offchain.errors import ProgramError
 from moot.offchain.frontend.lowering.views import (
@@ -70,12 +72,13 @@ class Builder:
     Args:
         seed: key of every random operator.
         first_constant: index of the state slot of the first constant tensor.
+        arithmetic: the program's.
 
     Attributes:
         stream: the stream of the next random operator.
     """
 
-    def __init__(self, seed: int, first_constant: int) -> None:
+    def __init__(self, seed: int, first_constant: int, arithmetic: Arithmetic = ORDERED) -> None:
         self.nodes: list[Node] = []
         self.names: list[str] = []
         self.lines: list[str] = []
@@ -84,6 +87,7 @@ class Builder:
         self._constant_numbers: dict[tuple[DType, tuple[int, ...], bytes], int] = {}
         self._first_constant = first_constant
         self._seed = seed
+        self._arithmetic = arithmetic
         self.stream = 0
         self._numbers: dict[Node, int] = {}
         self._taken: set[str] = set()
@@ -114,7 +118,7 @@ class Builder:
         """Add an operator, unless there is an equal one, and return its output."""
         index = self._numbers.setdefault(node, len(self.nodes))
         if index == len(self.nodes):
-            _check(node)
+            _check(node, self._arithmetic)
             self.nodes.append(node)
             self.names.append(self._unique(f"{self._prefix}.{part}"))
             self.lines.append(self._line)
@@ -178,11 +182,26 @@ class Builder:
         """
         if view.dtype is not DType.BFLOAT16:
             return view
-        if view.node is None or 2 * view.elements < view.size:
+        if view.node is None:
             return self.cast(view, DType.FLOAT32)
+        if 2 * view.elements < view.size:
+            short = self.move(view) if self._arithmetic.short_factors is view.dtype else None
+            wide = self.cast(view if short is None else short, DType.FLOAT32)
+            return replace(wide, short=None if short is None else short.node)
         source = whole(view.dtype, self.nodes[view.node].shape, view.node)
         wide = self.cast(source, DType.FLOAT32)
-        return replace(view, dtype=DType.FLOAT32, node=wide.node)
+        return replace(view, dtype=DType.FLOAT32, node=wide.node, short=view.node)
+
+    def shorten(self, *factors: View) -> tuple[View, ...]:
+        """Return the factors of a contraction in the shorter type that the arithmetic has for them.
+
+        They are returned as they are if it has none, or if one of them is no number of that type.
+        """
+        short = self._arithmetic.short_factors
+        found = [_shorten(view, short) for view in factors if short is not None]
+        views = tuple(view for view in found if view is not None)
+        is_any = any(view.node is not None for view in views)
+        return views if is_any and len(views) == len(factors) else factors
 
     def operand(
         self, view: View, coordinates: Sequence[Row], extents: Extents, fill: int = 0
@@ -250,9 +269,18 @@ class Builder:
         return self.emit(node, "uniform")
 
 
-def _check(node: Node) -> None:
+def _shorten(view: View, dtype: DType) -> View | None:
+    """Return a view's numbers in a shorter type, if they are known to be ones."""
+    if view.node is not None:
+        return None if view.short is None else replace(view, dtype=dtype, node=view.short)
+    bits = evaluate(Function.CONVERT, (view.dtype,), dtype, (view.bits,))
+    is_same = evaluate(Function.CONVERT, (dtype,), view.dtype, (bits,)) == view.bits
+    return constant(dtype, bits, view.shape) if is_same else None
+
+
+def _check(node: Node, arithmetic: Arithmetic) -> None:
     try:
-        check_node(node)
+        check_node(node, arithmetic)
     except ProgramError as error:
         raise RefusalError(str(error)) from error
 

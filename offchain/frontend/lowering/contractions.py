@@ -28,7 +28,8 @@ def emit_contract(
         raise RefusalError("a contraction of integers; only float32 is defined")
     extents = (*shape, *fold_shape)
     initial = start or (constant(DType.FLOAT32, 0), ())
-    operands = tuple(b.operand(view, rows, extents) for view, rows in (initial, first, second))
+    factors = zip(b.shorten(first[0], second[0]), (first[1], second[1]), strict=True)
+    operands = tuple(b.operand(view, rows, extents) for view, rows in (initial, *factors))
     node = Node(
         Kind.CONTRACT, Function.FMA, DType.FLOAT32, tuple(shape), operands, tuple(fold_shape)
     )

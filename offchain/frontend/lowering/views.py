@@ -24,6 +24,8 @@ class View:
         node: index of the operator whose output is seen, or None for a constant.
         size: number of elements of that output.
         bits: the constant.
+        short: index of an operator of the same shape whose output holds these numbers in a shorter
+            type, if they are known to be ones.
     """
 
     dtype: DType
@@ -33,6 +35,7 @@ class View:
     node: int | None = None
     size: int = 1
     bits: int = 0
+    short: int | None = None
 
     @property
     def elements(self) -> int:

@@ -9,6 +9,13 @@
 """
 
 import float32
+import nodes
+import scalar
+
+# Functions of which the fold is a sum.
+SUMS: constant(uint256) = 1 << scalar.ADD | 1 << scalar.FMA
+# What a term is multiplied by that has no other factor.
+ONE: constant(uint256) = float32.ONE
 
 # Of the highest word: the magnitude, and what is above it.
 HIGH: constant(uint256) = 2**192 - 1
@@ -30,6 +37,31 @@ BYTES: constant(uint256) = max_value(uint256) // (2**8 + 1)
 PAIRS: constant(uint256) = max_value(uint256) // (2**16 + 1)
 FOURS: constant(uint256) = max_value(uint256) // (2**32 + 1)
 EIGHTS: constant(uint256) = max_value(uint256) // (2**64 + 1)
+
+
+@internal
+@pure
+def is_sum(kind: uint256, function: uint256, dtype: uint256, term: uint256) -> bool:
+    """
+    @notice Whether an operator is a fold that adds up floats.
+    @param kind The operator's kind.
+    @param function Its function.
+    @param dtype Its element type.
+    @param term The word of its second operand, which is of the same type.
+    @return Whether it is.
+    """
+    return dtype == nodes.FLOAT32 and (nodes.FOLDS >> kind) & (SUMS >> function) & 1 == 1
+
+
+@internal
+@pure
+def begin(x: uint256) -> uint256[3]:
+    """
+    @notice Return the sum of one number.
+    @param x The bits of a binary32 number.
+    @return The sum.
+    """
+    return self.add_product(empty(uint256[3]), x, ONE)
 
 
 @internal

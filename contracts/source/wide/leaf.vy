@@ -4,14 +4,14 @@
 @license Apache-2.0
 @notice Stateless: it asks the referee what both sides of a match agree on, computes what the
         disputed element or accumulator should be, and tells the referee, which believes nobody
-        else. A sum takes one term more here, or is rounded; all other operators mean what they mean
-        in `ordered`, and are left to its leaf. contracts/model/leaf.py is the specification, and
-        offchain/programs/semantics.py what every operator kind computes.
+        else. A sum takes one term more here, or is finished; sums.vy says which folds are sums, and
+        what that means. All other operators mean what they mean in `ordered`, and are left to its
+        leaf. contracts/model/leaf.py is the specification, and offchain/programs/semantics.py what
+        every operator kind computes.
 """
 
 import accumulators
 import decoder
-import float32
 import IElements
 import ILeaf
 import IReferee
@@ -19,15 +19,11 @@ import merkle
 import nodes
 import operands
 import phases
-import scalar
 import sums
 import turns
 import types
 
 implements: ILeaf
-
-# Functions of which the fold is a sum.
-SUMS: constant(uint256) = 1 << scalar.ADD | 1 << scalar.FMA
 
 # Where the calls' heads say at which byte the evidence begins.
 EVIDENCE_OF_LEAF: constant(uint256) = 4 + 29 * 32
@@ -77,7 +73,7 @@ def leaf(
         IReferee(referee), pair, position, facts, side, encoding, op, before, before_proof
     )
     bits: bytes32[3] = facts.bits[0]
-    if self._is_sum(op.kind, op.function, op.dtype):
+    if sums.is_sum(op.kind, op.function, op.dtype, op.operands[1]):
         bits = self._sum(context, bits, padded, op, EVIDENCE_OF_LEAF, len(evidence))
     else:
         context.accumulator = self._read(bits, facts.tensor >> turns.WIDTH_AT)
@@ -107,30 +103,34 @@ def compute(
     @param evidence The proofs, as `leaf` takes them.
     @return The bits.
     """
-    summary: types.Summary = staticcall ELEMENTS.inspect(encoding)
     padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
-    op: nodes.Operator = decoder.read(padded)
-    if self._is_sum(op.kind, op.function, op.dtype):
+    op: nodes.Operator = decoder.decode(padded)
+    if sums.is_sum(op.kind, op.function, op.dtype, op.operands[1]):
         return self._sum(context, low_bits, padded, op, EVIDENCE_OF_COMPUTE, len(evidence))
     place: types.Context = context
-    place.accumulator = self._read(low_bits, summary.width)
+    place.accumulator = self._read(low_bits, nodes.get_width(op.dtype))
     return self._write(staticcall ELEMENTS.compute(place, encoding, evidence))
 
 
 @external
-@view
+@pure
 def inspect(encoding: Bytes[types.MAX_NODE_BYTES]) -> types.Summary:
     """
     @notice Return what the referee has to know of an operator, or revert if it is malformed.
     @param encoding The operator.
-    @return Its element's width, its elements, its fold steps, of which the last rounds a sum.
+    @return Its element's width, its elements, its fold steps, of which the last finishes a sum.
     """
-    summary: types.Summary = staticcall ELEMENTS.inspect(encoding)
-    # A well-formed operator begins with its kind, its function and its type.
-    head: uint256 = convert(slice(encoding, 0, 3), uint256)
-    if self._is_sum(head >> 16, (head >> 8) & nodes.U8, head & nodes.U8):
-        summary.fold_length = unsafe_add(summary.fold_length, 1)
-    return summary
+    op: nodes.Operator = decoder.decode(nodes.pad(encoding))
+    fold_length: uint256 = 0
+    if nodes.is_fold(op.kind):
+        fold_length = nodes.get_fold_length(op)
+        if sums.is_sum(op.kind, op.function, op.dtype, op.operands[1]):
+            fold_length = unsafe_add(fold_length, 1)
+    return types.Summary(
+        width=nodes.get_width(op.dtype),
+        elements=nodes.get_elements(op),
+        fold_length=fold_length,
+    )
 
 
 @internal
@@ -158,13 +158,6 @@ def _prepare(
 
 
 @internal
-@pure
-def _is_sum(kind: uint256, function: uint256, dtype: uint256) -> bool:
-    # Whether an operator adds up floats.
-    return dtype == nodes.FLOAT32 and nodes.is_fold(kind) and (SUMS >> function) & 1 == 1
-
-
-@internal
 @view
 def _sum(
     context: types.Context,
@@ -174,7 +167,7 @@ def _sum(
     head: uint256,
     size: uint256,
 ) -> bytes32[3]:
-    # The sum after one step of its fold, or rounded, given so many bytes of evidence.
+    # The sum after one step of its fold, or finished, given so many bytes of evidence.
     variables: int256[nodes.MAX_VARIABLES] = operands.get_variables(op, context)
     cursor: uint256 = operands.find_evidence(head, size)
     end: uint256 = unsafe_add(cursor, size)
@@ -183,13 +176,13 @@ def _sum(
     value: uint256 = 0
     if context.position == 0:
         value, known, cursor = self._open(context, padded, op.operands[0], variables, known, cursor, end)
-        total = sums.add_product(total, value, float32.ONE)
+        total = sums.begin(value)
     else:
         total = self._load(low_bits)
     if context.position == nodes.get_fold_length(op):
         operands.require(cursor == end)
         return self._write(sums.finish(total))
-    factor: uint256 = float32.ONE
+    factor: uint256 = sums.ONE
     if op.kind == nodes.SCATTER:
         for place: uint256 in range(2, op.operand_count, bound=types.MAX_OPERANDS):
             operand: uint256 = op.operands[place]
