@@ -91,18 +91,20 @@ def cache_dir() -> Path:
 
 
 def read_sources(source_dir: Path, arithmetic: str = "ordered") -> dict[str, str]:
-    """Return the texts of a folder's sources by their names, those of an arithmetic first.
-
-    Its folder is somewhere below, and what is nearer to it is taken first.
-    """
+    """Return the texts of a folder's sources by their names, those of an arithmetic first."""
     sources = {}
-    own = next(iter(sorted(source_dir.rglob(arithmetic))), source_dir)
-    inner = [own, *own.parents][: len(own.relative_to(source_dir).parts)]
-    for folder in (source_dir, *reversed(inner)):
+    for folder in list_folders(source_dir, arithmetic):
         for path in sorted(folder.glob("*")):
             if path.suffix in _SUFFIXES:
                 sources[path.name] = path.read_text(encoding="utf-8")
     return sources
+
+
+def list_folders(source_dir: Path, arithmetic: str) -> list[Path]:
+    """Return the folders with an arithmetic's sources; what the later ones have is taken first."""
+    own = next(iter(sorted(source_dir.rglob(arithmetic))), source_dir)
+    inner = [own, *own.parents][: len(own.relative_to(source_dir).parts)]
+    return [source_dir, *reversed(inner)]
 
 
 def _compute_digest(sources: Mapping[str, str]) -> str:

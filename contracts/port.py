@@ -18,7 +18,7 @@ from vyper.compiler.input_bundle import FilesystemInputBundle
 from vyper.compiler.phases import CompilerData
 from vyper.compiler.settings import Settings
 
-from moot.contracts.compiler import EVM_VERSION, SOURCE_DIR
+from moot.contracts.compiler import EVM_VERSION, SOURCE_DIR, list_folders
 from moot.offchain.errors import CompileError, Reverted
 
 _WIDTH = 256
@@ -111,8 +111,10 @@ _HELPERS: Mapping[str, Any] = {
 
 
 @cache
-def load(name: str, source_dir: Path = SOURCE_DIR) -> SimpleNamespace:
+def load(name: str, source_dir: Path = SOURCE_DIR, arithmetic: str = "ordered") -> SimpleNamespace:
     """Return the functions of the module `name`.vy as attributes, under their own names.
+
+    It is that of an arithmetic, as `compile_contract` finds it.
 
     Numbers and booleans are Python's, fixed arrays are lists, several results a tuple. Arguments
     must be in the range of their types: nothing checks them.
@@ -123,7 +125,7 @@ def load(name: str, source_dir: Path = SOURCE_DIR) -> SimpleNamespace:
             own error.
         Reverted: raised by the functions, where the contract would revert.
     """
-    bundle = FilesystemInputBundle([source_dir])
+    bundle = FilesystemInputBundle(list_folders(source_dir, arithmetic))
     file = bundle.load_file(f"{name}.vy")
     settings = Settings(evm_version=EVM_VERSION)
     module = CompilerData(file, input_bundle=bundle, settings=settings).annotated_vyper_module
@@ -132,7 +134,7 @@ def load(name: str, source_dir: Path = SOURCE_DIR) -> SimpleNamespace:
     functions = []
     for node in module.body:
         if isinstance(node, vy.Import) and "." not in node.name:
-            scope[f"{node.alias or node.name}_m"] = load(node.name, source_dir)
+            scope[f"{node.alias or node.name}_m"] = load(node.name, source_dir, arithmetic)
         elif isinstance(node, vy.FunctionDef):
             _define(scope, translator.translate(node), f"<{file.resolved_path}:{node.lineno}>")
             functions.append(node.name)

@@ -11,6 +11,7 @@ from moot.offchain.providers.agreement import (
     agree,
     agree_plainly,
     capture_named,
+    check_factors,
     post_own_logs,
 )
 from moot.offchain.providers.behaviour import Behaviour
@@ -39,8 +40,9 @@ def capture(
     Args:
         program: a recipe that is held in memory; an example's name, such as `mlp` or `gpt2`; or
             `path/to/file.py:function`, whose function takes the seed and returns a recipe.
-        arithmetic: `ordered` (float32 in a fixed order), `exact` (sums are rounded once), or
-            `logged` (float64, whose roundings a log decides).
+        arithmetic: `ordered` (float32 in a fixed order), `exact` (sums are rounded once),
+            `logged` (float64, whose roundings a log decides), or `hopper` or `ampere` (products of
+            bfloat16 as these tensor cores compute them).
         precision: `fp32`, or `bf16` for a model under autocast.
         trust: whether to leave out the comparison with eager torch.
         size: `tiny`, `small` or `full`; of an example.
@@ -78,7 +80,9 @@ def capture(
     if isinstance(program, str):
         return capture_named(setting, load(setting))
     recipe = set_precision(program, precision)
-    return capture_step(recipe, trust=trust, arithmetic=find_arithmetic(arithmetic))
+    captured = capture_step(recipe, trust=trust, arithmetic=find_arithmetic(arithmetic))
+    check_factors(captured.program)
+    return captured
 
 
 @dataclass(frozen=True)

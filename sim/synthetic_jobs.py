@@ -8,7 +8,7 @@ the size, the commitments are real, and so are the moves:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from moot.contracts.model.types import Address
@@ -29,7 +29,7 @@ from moot.offchain.providers.task import Task
 from moot.sim.run_length import RunLengthTensor, RunLengthTree, read_operands
 
 F32 = DType.FLOAT32
-X_BITS, W_BITS = 0x3F8CCCCD, 0xBE99999A
+FACTORS = {DType.FLOAT32: (0x3F8CCCCD, 0xBE99999A), DType.BFLOAT16: (0x3F8D, 0xBE9A)}
 """1.1 and -0.3: every sum is rounded."""
 SLOTS = 3
 """The number of tensors in the state: x, w and y."""
@@ -93,19 +93,20 @@ class SyntheticTask(Task):
     @cached_property
     def factors(self) -> tuple[RunLengthTensor, RunLengthTensor]:
         """The matrices x and w."""
-        size = self.size
+        size, dtype = self.size, get_factor_type(self.program.arithmetic)
+        x, w = FACTORS[dtype]
         return (
-            RunLengthTensor(F32, (size.rows, size.terms), {0: X_BITS}),
-            RunLengthTensor(F32, (size.terms, size.columns), {0: W_BITS}),
+            RunLengthTensor(dtype, (size.rows, size.terms), {0: x}),
+            RunLengthTensor(dtype, (size.terms, size.columns), {0: w}),
         )
 
     @cached_property
     def partials(self) -> tuple[int, ...]:
         """The accumulators of every element of y, the initial one first."""
-        fold = self._fold
+        fold, factors = self._fold, FACTORS[get_factor_type(self.program.arithmetic)]
         partials = [fold.begin(0)]
         for _ in range(self.size.terms):
-            partials.append(fold.advance(partials[-1], (X_BITS, W_BITS)))
+            partials.append(fold.advance(partials[-1], factors))
         return tuple(partials)
 
     @cached_property
@@ -115,13 +116,19 @@ class SyntheticTask(Task):
 
     @property
     def _fold(self) -> Fold:
-        return self.program.arithmetic.find_fold(Function.FMA, F32)
+        arithmetic = self.program.arithmetic
+        return arithmetic.find_fold(Function.FMA, get_factor_type(arithmetic))
+
+
+def get_factor_type(arithmetic: Arithmetic) -> DType:
+    """Return the type of x and w in an arithmetic: the shorter one, if factors may have one."""
+    return arithmetic.short_factors or F32
 
 
 def make_task(size: Size, arithmetic: Arithmetic = ORDERED) -> SyntheticTask:
     """Return the job of a size, in an arithmetic."""
     return SyntheticTask(
-        program=replace(_make_program(size), arithmetic=arithmetic),
+        program=_make_program(size, arithmetic),
         initial_state=(),
         batch=lambda _: (),
         steps=size.checkpoints * size.checkpoint_every,
@@ -130,31 +137,34 @@ def make_task(size: Size, arithmetic: Arithmetic = ORDERED) -> SyntheticTask:
     )
 
 
-def _make_program(size: Size) -> Program:
+def _make_program(size: Size, arithmetic: Arithmetic) -> Program:
+    short = get_factor_type(arithmetic)
     x, w, y = (size.rows, size.terms), (size.terms, size.columns), (size.rows, size.columns)
     last = size.operators - SLOTS - 1
-    sources = [_copy(Kind.SOURCE, Origin.STATE, i, shape) for i, shape in enumerate((x, w))]
-    sinks = [_copy(Kind.SINK, Origin.NODE, i, shape) for i, shape in ((0, x), (1, w), (last, y))]
+    slots = (("x", short, x), ("w", short, w), ("y", F32, y))
+    sources = [_copy(Kind.SOURCE, Origin.STATE, i, *slots[i][1:]) for i in (0, 1)]
+    read = zip((0, 1, last), slots, strict=True)
+    sinks = [_copy(Kind.SINK, Origin.NODE, i, *slot[1:]) for i, slot in read]
     factors = (
-        Operand(Origin.NODE, F32, 0, 0, (_row(size.rows, 0), _row(size.terms, 2))),
-        Operand(Origin.NODE, F32, 1, 0, (_row(size.terms, 2), _row(size.columns, 1))),
+        Operand(Origin.NODE, short, 0, 0, (_row(size.rows, 0), _row(size.terms, 2))),
+        Operand(Origin.NODE, short, 1, 0, (_row(size.terms, 2), _row(size.columns, 1))),
     )
     product = Node(
         Kind.CONTRACT, Function.FMA, F32, y, (immediate(F32, 0), *factors), (size.terms,)
     )
     nodes = (*sources, *[product] * (last - FIRST_PRODUCT + 1), *sinks)
     names = tuple(f"n{i}" for i in range(size.operators))
-    state = tuple(Slot(*slot) for slot in (("x", F32, x), ("w", F32, w), ("y", F32, y)))
-    return Program(state, (), nodes, names, ("",) * size.operators)
+    state = tuple(Slot(*slot) for slot in slots)
+    return Program(state, (), nodes, names, ("",) * size.operators, arithmetic)
 
 
 def _row(size: int, variable: int) -> Row:
     return Row(size, 0, ((variable, 1),))
 
 
-def _copy(kind: Kind, origin: Origin, reference: int, shape: tuple[int, int]) -> Node:
+def _copy(kind: Kind, origin: Origin, reference: int, dtype: DType, shape: tuple[int, int]) -> Node:
     rows = tuple(_row(size, variable) for variable, size in enumerate(shape))
-    return Node(kind, Function.COPY, F32, shape, (Operand(origin, F32, reference, 0, rows),))
+    return Node(kind, Function.COPY, dtype, shape, (Operand(origin, dtype, reference, 0, rows),))
 
 
 class _Silent(Behaviour):

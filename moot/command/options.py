@@ -230,8 +230,9 @@ arithmetic = click.option(
     "--arithmetic",
     default="ordered",
     show_default=True,
-    help="ordered (a sum rounds after every term), exact (once, at its end), or logged (once, as a "
-    "log has it; the bounded verifier decides disputes).",
+    help="ordered (a sum rounds after every term), exact (once, at its end), logged (once, as a "
+    "log has it; the bounded verifier decides disputes), or hopper or ampere (products of bfloat16 "
+    "are what these tensor cores compute; with --precision bf16).",
 )
 """The option that says what the numbers of a program mean."""
 

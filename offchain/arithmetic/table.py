@@ -6,9 +6,10 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.offchain.errors import UsageError
 
-_ROWS = (ORDERED, EXACT, LOGGED)
+_ROWS = (ORDERED, EXACT, LOGGED, HOPPER, AMPERE)
 
 ARITHMETICS: Mapping[str, Arithmetic] = {row.name: row for row in _ROWS}
 """Every arithmetic that programs may carry, by its name."""

@@ -146,6 +146,11 @@ class Node:
         return prod(self.fold_shape)
 
     @property
+    def has_short_factors(self) -> bool:
+        """Whether it is a contraction whose factors are of another type than its elements."""
+        return self.kind is Kind.CONTRACT and self.operands[1].dtype is not self.dtype
+
+    @property
     def inputs(self) -> tuple[int, ...]:
         """Indices of the nodes that this node reads, ascending."""
         return tuple(sorted({o.reference for o in self.operands if o.origin is Origin.NODE}))

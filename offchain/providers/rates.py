@@ -20,6 +20,8 @@ class Work(Enum):
     """What an operator does, as its time goes."""
 
     PRODUCT = auto()
+    CHAIN = auto()
+    """A product whose factors are shorter than its sum."""
     SUM = auto()
     """A sum of floats: of rows, or of what is scattered."""
     FOLD = auto()
@@ -51,8 +53,9 @@ _COMMON: Mapping[Work, Rate] = {
     Work.MAP: Rate(2.0, 25.0),
     Work.COPY: Rate(1.0, 4.0),
 }
+_ORDERED = {**_COMMON, Work.PRODUCT: Rate(0.05, 0.2), Work.SUM: Rate(2.0, 5.0)}
 _RATES: Mapping[str, Mapping[Work, Rate]] = {
-    "ordered": {**_COMMON, Work.PRODUCT: Rate(0.05, 0.2), Work.SUM: Rate(2.0, 5.0)},
+    "ordered": _ORDERED,
     "exact": {**_COMMON, Work.PRODUCT: Rate(0.2, 10.0), Work.SUM: Rate(4.0, 20.0)},
     "logged": {
         **_COMMON,
@@ -60,6 +63,8 @@ _RATES: Mapping[str, Mapping[Work, Rate]] = {
         Work.SUM: Rate(10.0, 40.0),
         Work.FUNCTION: Rate(64.0, 350.0),
     },
+    "hopper": {**_ORDERED, Work.CHAIN: Rate(0.4, 10.0)},
+    "ampere": {**_ORDERED, Work.CHAIN: Rate(0.5, 15.0)},
 }
 """Arithmetic -> work -> rate; an arithmetic of somebody else's is as slow as the slowest."""
 HASHED_BYTE_NS = 1.5
@@ -128,14 +133,14 @@ def find_rate(arithmetic: Arithmetic, work: Work) -> Rate:
     known = _RATES.get(arithmetic.name)
     if known is not None:
         return known[work]
-    rates = [rates[work] for rates in _RATES.values()]
+    rates = [rates[work] for rates in _RATES.values() if work in rates]
     return Rate(max(it.usual_ns for it in rates), max(it.worst_ns for it in rates))
 
 
 def find_work(node: Node) -> Work:
     """Return what an operator does."""
     if node.kind is Kind.CONTRACT:
-        return Work.PRODUCT
+        return Work.CHAIN if node.has_short_factors else Work.PRODUCT
     if node.kind.folds:
         return Work.SUM if is_sum(node.function, node.dtype) else Work.FOLD
     if node.kind is Kind.MAP and node.function.is_transcendental:

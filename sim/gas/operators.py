@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.evaluate import evaluate
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tags import Tag
@@ -95,9 +96,25 @@ class OperatorTask(Task):
 
 
 def make_task(subject: Subject, arithmetic: Arithmetic = ORDERED) -> OperatorTask:
-    """Return the job of a subject: one step of OPERATORS operators."""
+    """Return the job of a subject: one step of OPERATORS operators.
+
+    A contraction's factors are of the shorter type, if the arithmetic has one.
+    """
+    if arithmetic.short_factors is not None and subject.node.kind is Kind.CONTRACT:
+        subject = _shorten(subject, arithmetic.short_factors)
     program = replace(_make_program(subject), arithmetic=arithmetic)
     return OperatorTask(program, (), lambda _: (), 1, 1, subject)
+
+
+def _shorten(subject: Subject, dtype: DType) -> Subject:
+    """Return a contraction of the nearest numbers of a shorter type."""
+    init, *factors = subject.node.operands
+    operands = (init, *(replace(factor, dtype=dtype) for factor in factors))
+    inputs = tuple(
+        Input(dtype, it.shape, evaluate(Function.CONVERT, (it.dtype,), dtype, (it.bits,)))
+        for it in subject.inputs
+    )
+    return replace(subject, node=replace(subject.node, operands=operands), inputs=inputs)
 
 
 def make_output(node: Node, values: dict[int, int]) -> RunLengthTensor:

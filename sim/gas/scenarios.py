@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.offchain.commitments.tree import MAX_ARITY_LOG2
 from moot.sim.gas.operators import Subject
 from moot.sim.gas.subjects import EMPTY, FUNCTIONS, KINDS
@@ -133,6 +134,8 @@ LEAVES = tuple(
 )
 
 _SUMS = frozenset({"leaf-contract", "leaf-reduce", "leaf-scatter", "leaf-map"})
+_CHAINS = frozenset({"leaf-contract", "leaf-map"})
+"""Leaves that cost something else where accumulators are exact sums, and chains of blocks."""
 
 _LIE = place_lie(SMALL)
 ENDINGS = (
@@ -175,16 +178,19 @@ ARITIES = tuple(
 )
 """The reference dispute on referees whose moves open fewer levels of a tree."""
 
+_OF_SUMS = (REFERENCE, SPACES[-1], *(it for it in LEAVES if it.name in _SUMS))
+_OF_CHAINS = (REFERENCE, SPACES[-1], *(it for it in LEAVES if it.name in _CHAINS))
 WIDE = tuple(
     replace(
         scenario,
-        name=f"{scenario.name}-exact",
-        about=f"{scenario.about}, in `exact`",
-        arithmetic=EXACT.name,
+        name=f"{scenario.name}-{arithmetic.name}",
+        about=f"{scenario.about}, in `{arithmetic.name}`",
+        arithmetic=arithmetic.name,
     )
-    for scenario in (REFERENCE, SPACES[-1], *(s for s in LEAVES if s.name in _SUMS))
+    for arithmetic, scenarios in ((EXACT, _OF_SUMS), (HOPPER, _OF_CHAINS), (AMPERE, _OF_CHAINS))
+    for scenario in scenarios
 )
-"""Scenarios whose sums are exact, and rounded once."""
+"""Scenarios in which accumulators are wider than elements."""
 
 PROGRAMS = tuple(
     Scenario(f"program-{name}", f"training the {name}, as small as it comes", program=name)

@@ -40,7 +40,7 @@ def draw_sum(rng: Random, bits: int) -> int:
 @pytest.mark.parametrize("draws", [30, pytest.param(300, marks=pytest.mark.slow)])
 def test_sums_of_every_size_are_rounded_as_the_definition_says(draws: int) -> None:
     """Sums of 1 to 704 bits, ties and what is just above them among them, with any flags."""
-    finish, rng = load("exact/sums").finish, Random(1)
+    finish, rng = load("sums", arithmetic="exact").finish, Random(1)
     for bits in range(1, SUM_BITS + 1):
         for _ in range(draws):
             accumulator = draw_sum(rng, bits)
@@ -57,7 +57,7 @@ def draw_number(rng: Random) -> int:
 @pytest.mark.parametrize("draws", [20, pytest.param(300, marks=pytest.mark.slow)])
 def test_terms_are_added_to_sums_of_every_size_as_the_definition_says(draws: int) -> None:
     """Products of any two numbers, and their opposites, are added to sums of 1 to 704 bits."""
-    add_product, rng = load("exact/sums").add_product, Random(2)
+    add_product, rng = load("sums", arithmetic="exact").add_product, Random(2)
     for bits in range(1, SUM_BITS + 1):
         accumulator = draw_sum(rng, bits)
         for _ in range(draws):

@@ -40,7 +40,7 @@ from moot.contracts.model.watch import Watcher
 from moot.contracts.reasons import Reason, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.arithmetic.table import ARITHMETICS, find_arithmetic
 from moot.offchain.commitments import keccak
 from tests.machine import BALANCE_WEI
 from tests.projection import compare_words
@@ -196,7 +196,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--evm", type=int, default=0, help="jobs on model and bytecode")
     parser.add_argument("--first", type=int, default=0, help="number of the first job")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--arithmetic", choices=["ordered", "exact"], default="ordered")
+    parser.add_argument(
+        "--arithmetic", choices=["ordered", "exact", "hopper", "ampere"], default="ordered"
+    )
     options = parser.parse_args(arguments)
     arithmetic = find_arithmetic(options.arithmetic)
     is_sound = True

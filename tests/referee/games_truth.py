@@ -13,8 +13,11 @@ from typing import TypeVar
 from moot.contracts.reasons import Ending, LeafMode, Outcome
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
-from moot.sim.synthetic_jobs import FIRST_PRODUCT, W_BITS, X_BITS
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.arithmetic.tensor.blocks import BLOCKS
+from moot.sim.synthetic_jobs import FACTORS, FIRST_PRODUCT
 from tests import oracle
+from tests.rational_blocks import add_rationals
 from tests.referee.games_stories import FALSE_FLAG, SHAPES, Shape, Story
 
 Wrong = tuple[int, int]
@@ -88,20 +91,39 @@ class _Account:
 def _fold(arithmetic: Arithmetic, terms: int) -> tuple[int, ...]:
     """Return the true accumulators of every element, and the element if that is another step."""
     bits = [_encode(Fraction(0)) if arithmetic == EXACT else 0]
-    for place in range(terms + (arithmetic == EXACT)):
+    for place in range(terms + _finishes(arithmetic)):
         bits.append(_advance(arithmetic, terms, bits[-1], place))
     return tuple(bits)
 
 
+def _finishes(arithmetic: Arithmetic) -> bool:
+    """Return whether an accumulator is no element, and is made one by a step of its own."""
+    return arithmetic.accumulator_bytes is not None
+
+
 def _advance(arithmetic: Arithmetic, terms: int, accumulator: int, place: int) -> int:
-    """Return x * w + accumulator, rounded once, or exact; after all terms of that, the rounded."""
+    """Return the accumulator after x * w, or after all terms the element, of a finite one."""
+    x, w = FACTORS[arithmetic.short_factors or DType.FLOAT32]
+    if arithmetic.short_factors:
+        return _advance_chain(arithmetic, terms, accumulator, place)
     if arithmetic != EXACT:
-        return oracle.FLOAT["fma"](X_BITS, W_BITS, accumulator)
+        return oracle.FLOAT["fma"](x, w, accumulator)
     magnitude = (accumulator & _NEGATIVE - 1) * _UNIT
     total = -magnitude if accumulator & _NEGATIVE else magnitude
     if place == terms:
         return oracle.round_fraction(total)
-    return _encode(total + Fraction(oracle.to_float(X_BITS)) * Fraction(oracle.to_float(W_BITS)))
+    return _encode(total + Fraction(oracle.to_float(x)) * Fraction(oracle.to_float(w)))
+
+
+def _advance_chain(arithmetic: Arithmetic, terms: int, accumulator: int, place: int) -> int:
+    """Return the number so far beside the pairs that wait, or with a block of them added."""
+    block, pair = BLOCKS[arithmetic.name], FACTORS[DType.BFLOAT16]
+    bits, count = accumulator & (1 << 32) - 1, place % block.pairs + (place < terms)
+    if place < terms and count < block.pairs:
+        waiting = (sum(bits << 16 * place for place in range(count)) for bits in pair)
+        first, second = waiting
+        return bits | count << 32 | first << 256 | second << 512
+    return oracle.round_fraction(add_rationals(bits, [pair] * count, block)) if count else bits
 
 
 def _encode(total: Fraction) -> int:
@@ -151,7 +173,7 @@ def _find_in_step(
         copy = sides[0].get_error(step, last, element)
         return Truth(Ending.SCALAR, _compare(said, copy), (step, operator, element, 0))
     folds = [side.list_accumulators(step, operator, element) for side in sides]
-    low = _narrow(*folds, 17 if sides[0].story.arithmetic == EXACT else 64)
+    low = _narrow(*folds, 17 if _finishes(sides[0].story.arithmetic) else 64)
     said = [fold[low + 1] for fold in folds]
     right = _advance(sides[0].story.arithmetic, shape.size.terms, folds[0][low], low)
     return Truth(Ending.SCALAR, _compare(said, right), (step, operator, element, low))

@@ -12,11 +12,15 @@ from moot.contracts.reasons import Ending, Outcome
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.sim.synthetic_jobs import Lie
 from tests.referee.games import describe, play_evm, play_model, split
 from tests.referee.games_seats import Tally
 from tests.referee.games_stories import HONEST, LIES, Story
 from tests.referee.games_truth import find_truth
+
+WIDE = (EXACT, HOPPER, AMPERE)
+"""The arithmetics whose accumulators are wider than elements, and have contracts of their own."""
 
 
 def test_the_truth_wins_many_games() -> None:
@@ -45,18 +49,19 @@ def test_the_bytecode_plays_the_same_games() -> None:
     assert tally == play_model(range(8))
 
 
-def test_games_over_exact_sums_end_as_they_should() -> None:
-    """Their accumulators are wider, and a fold has a step that rounds: nothing else differs."""
-    tally = play_model(range(120), EXACT)
+@pytest.mark.parametrize("arithmetic", WIDE, ids=str)
+def test_games_over_wide_accumulators_end_as_they_should(arithmetic: Arithmetic) -> None:
+    """A fold has a step that finishes what it has left: nothing else differs."""
+    tally = play_model(range(120), arithmetic)
     assert not tally.wrong
     assert tally.locked_wei == 0
-    few = play_evm(range(6), EXACT)
+    few = play_evm(range(6), arithmetic)
     assert not few.wrong
-    assert few == play_model(range(6), EXACT)
+    assert few == play_model(range(6), arithmetic)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arithmetic", [ORDERED, EXACT], ids=str)
+@pytest.mark.parametrize("arithmetic", [ORDERED, *WIDE], ids=str)
 def test_the_bytecode_plays_many_of_them(arithmetic: Arithmetic) -> None:
     """A thousand jobs on the bytecode and the model end as their members' stories say."""
     tally = play_evm(range(1_000), arithmetic)

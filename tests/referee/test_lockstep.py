@@ -27,6 +27,7 @@ from moot.contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.offchain.commitments.tree import fold_children
 from moot.offchain.disputes.play.players import Move, find_move
 from moot.offchain.disputes.referee.board import Board
@@ -178,7 +179,7 @@ def play_on_both(arithmetic: Arithmetic) -> Iterator[Stage]:
         yield fathom(contract)
 
 
-@pytest.mark.parametrize(("arithmetic", "walks"), [(ORDERED, 3), (EXACT, 2)], ids=str)
+@pytest.mark.parametrize(("arithmetic", "walks"), [(ORDERED, 3), (EXACT, 2), (HOPPER, 2), (AMPERE, 1)], ids=str)
 def test_random_walks_stay_in_lockstep(arithmetic: Arithmetic, walks: int) -> None:
     """However calls are mixed, model and contract agree after each, and invariants hold."""
     count(walk_on_both(range(share(walks)), arithmetic))
@@ -371,7 +372,7 @@ def test_a_match_that_outlives_its_job_ends_in_nothing(
         assert stage.twins.store.jobs[0].status is Status.WON
 
 
-@pytest.mark.parametrize("arithmetic", [ORDERED, EXACT], ids=str)
+@pytest.mark.parametrize("arithmetic", [ORDERED, EXACT, HOPPER, AMPERE], ids=str)
 def test_only_the_contract_of_leaves_decides_one(arithmetic: Arithmetic) -> None:
     """Whoever else tells the referee what a leaf should be is refused, and nothing changes."""
     with on_contract(arithmetic) as contract:
@@ -392,7 +393,7 @@ def test_only_the_contract_of_leaves_decides_one(arithmetic: Arithmetic) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arithmetic", [ORDERED, EXACT], ids=str)
+@pytest.mark.parametrize("arithmetic", [ORDERED, EXACT, HOPPER, AMPERE], ids=str)
 def test_many_random_walks_stay_in_lockstep(arithmetic: Arithmetic) -> None:
     """The same for many more walks, which meet every transition on the contract, too."""
     walks = chain(walk_on_both(range(400), arithmetic), play_on_both(arithmetic))

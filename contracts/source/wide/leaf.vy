@@ -4,14 +4,15 @@
 @license Apache-2.0
 @notice Stateless: it asks the referee what both sides of a match agree on, computes what the
         disputed element or accumulator should be, and tells the referee, which believes nobody
-        else. A sum takes one term more here, or is finished; sums.vy says which folds are sums, and
-        what that means. All other operators mean what they mean in `ordered`, and are left to its
+        else. A sum takes one term more here, or is finished; folds.vy says which folds are sums, and
+        sums.vy what that means. All other operators mean what they mean in `ordered`, and are left to its
         leaf. contracts/model/leaf.py is the specification, and offchain/programs/semantics.py what
         every operator kind computes.
 """
 
 import accumulators
 import decoder
+import folds
 import IElements
 import ILeaf
 import IReferee
@@ -22,6 +23,7 @@ import phases
 import sums
 import turns
 import types
+import words
 
 implements: ILeaf
 
@@ -73,7 +75,7 @@ def leaf(
         IReferee(referee), pair, position, facts, side, encoding, op, before, before_proof
     )
     bits: bytes32[3] = facts.bits[0]
-    if sums.is_sum(op.kind, op.function, op.dtype, op.operands[1]):
+    if folds.is_sum(op.kind, op.function, op.dtype, op.operands[1]):
         bits = self._sum(context, bits, padded, op, EVIDENCE_OF_LEAF, len(evidence))
     else:
         context.accumulator = self._read(bits, facts.tensor >> turns.WIDTH_AT)
@@ -105,7 +107,7 @@ def compute(
     """
     padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
     op: nodes.Operator = decoder.decode(padded)
-    if sums.is_sum(op.kind, op.function, op.dtype, op.operands[1]):
+    if folds.is_sum(op.kind, op.function, op.dtype, op.operands[1]):
         return self._sum(context, low_bits, padded, op, EVIDENCE_OF_COMPUTE, len(evidence))
     place: types.Context = context
     place.accumulator = self._read(low_bits, nodes.get_width(op.dtype))
@@ -124,7 +126,7 @@ def inspect(encoding: Bytes[types.MAX_NODE_BYTES]) -> types.Summary:
     fold_length: uint256 = 0
     if nodes.is_fold(op.kind):
         fold_length = nodes.get_fold_length(op)
-        if sums.is_sum(op.kind, op.function, op.dtype, op.operands[1]):
+        if folds.is_sum(op.kind, op.function, op.dtype, op.operands[1]):
             fold_length = unsafe_add(fold_length, 1)
     return types.Summary(
         width=nodes.get_width(op.dtype),
@@ -245,9 +247,9 @@ def _load(bits: bytes32[3]) -> uint256[3]:
 @pure
 def _store(total: uint256[3]) -> bytes32[3]:
     return [
-        convert(sums.reverse(total[0]), bytes32),
-        convert(sums.reverse(total[1]), bytes32),
-        convert(sums.reverse(total[2]), bytes32),
+        convert(words.reverse(total[0]), bytes32),
+        convert(words.reverse(total[1]), bytes32),
+        convert(words.reverse(total[2]), bytes32),
     ]
 
 
@@ -263,10 +265,10 @@ def _read(bits: bytes32[3], width: uint256) -> uint256:
 @internal
 @pure
 def _write(element: uint256) -> bytes32[3]:
-    return [convert(sums.reverse(element), bytes32), empty(bytes32), empty(bytes32)]
+    return [convert(words.reverse(element), bytes32), empty(bytes32), empty(bytes32)]
 
 
 @internal
 @pure
 def _flip(word: bytes32) -> uint256:
-    return sums.reverse(convert(word, uint256))
+    return words.reverse(convert(word, uint256))

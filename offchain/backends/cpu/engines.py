@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.logged import LOGGED
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.backends.cpu import exact
+from moot.offchain.arithmetic.tensor import TENSOR
+from moot.offchain.backends.cpu import exact, tensor_plans
 from moot.offchain.backends.cpu.logged import plans as logged
 from moot.offchain.backends.cpu.partials import list_partials
 from moot.offchain.backends.cpu.plans import find_packing, is_fusible, plan_node
@@ -43,6 +45,15 @@ _ENGINES: Mapping[str, Engine] = {
     ORDERED.name: Engine(plan_node, is_fusible, list_partials, find_packing),
     EXACT.name: Engine(exact.plan_exact, exact.is_fusible, exact.list_partials),
     LOGGED.name: Engine(logged.plan_logged, logged.is_fusible, exact.list_partials),
+    **{
+        arithmetic.name: Engine(
+            partial(tensor_plans.plan_tensor, arithmetic),
+            tensor_plans.is_fusible,
+            partial(tensor_plans.list_partials, arithmetic),
+            tensor_plans.find_packing,
+        )
+        for arithmetic in TENSOR
+    },
 }
 
 

@@ -20,16 +20,14 @@ from moot.offchain.backends.cpu.gathers import read_integers
 from moot.offchain.backends.cpu.indexing import Integers, open_grid
 from moot.offchain.backends.cpu.kernels.bounded_sums import sum_rows
 from moot.offchain.backends.cpu.kernels.exact_sums import scatter_sums, settle_rows
-from moot.offchain.backends.cpu.partials import list_partials as list_elements
+from moot.offchain.backends.cpu.partials import list_defined_partials, list_wide_elements
 from moot.offchain.backends.cpu.plans import plan_node
 from moot.offchain.backends.cpu.scatters import Scatter, depends_on_named
 from moot.offchain.backends.cpu.views import Reader
 from moot.offchain.backends.port import Plan
-from moot.offchain.commitments.tensors import Array, encode_elements
+from moot.offchain.commitments.tensors import Array
 from moot.offchain.planning.accesses import iterate_slabs, project, restrict
-from moot.offchain.programs.graph import Kind, Node, Operand
-from moot.offchain.programs.partials import pack_partials
-from moot.offchain.programs.semantics import compute_partials
+from moot.offchain.programs.graph import Kind, Node
 
 Floats = npt.NDArray[np.float32]
 
@@ -114,18 +112,8 @@ class ComparedScatter:
 def list_partials(node: Node, element: int, operands: Sequence[Array | None]) -> Array:
     """Return the accumulators of one element of a fold, of 96 bytes each, the initial one first."""
     if not is_sum(node.function, node.dtype):
-        raw = encode_elements(list_elements(node, element, operands)).reshape(-1, node.dtype.width)
-        wide = np.zeros((len(raw), sums.WIDTH_BYTES), np.uint8)
-        wide[:, : node.dtype.width] = raw
-        return wide.reshape(-1).view(f"V{sums.WIDTH_BYTES}")
-
-    def fetch(place: int, operand: Operand, index: int) -> int:
-        del operand
-        tensor = operands[place]
-        assert tensor is not None
-        return int.from_bytes(encode_elements(tensor.reshape(-1)[index : index + 1]), "little")
-
-    return pack_partials(compute_partials(EXACT, node, element, 0, fetch), sums.WIDTH_BYTES)
+        return list_wide_elements(node, element, operands, sums.WIDTH_BYTES)
+    return list_defined_partials(EXACT, node, element, operands)
 
 
 def _plan_product(node: Node) -> Plan:

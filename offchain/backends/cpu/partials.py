@@ -4,16 +4,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.environment import standard_environment
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.backends.cpu.gathers import read_integers
 from moot.offchain.backends.cpu.kernels.contraction.gemm import fold_partials
 from moot.offchain.backends.cpu.scalars import widen
 from moot.offchain.backends.cpu.views import Reader
-from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
+from moot.offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from moot.offchain.planning.accesses import project, restrict
-from moot.offchain.programs.graph import Kind, Node
-from moot.offchain.programs.semantics import unravel
+from moot.offchain.programs.graph import Kind, Node, Operand
+from moot.offchain.programs.partials import pack_partials
+from moot.offchain.programs.semantics import compute_partials, get_fold, unravel
 
 _UFUNCS: Mapping[Function, np.ufunc] = {
     Function.ADD: np.add,
@@ -55,6 +57,31 @@ def list_partials(node: Node, element: int, operands: Sequence[Array | None]) ->
     fold = {Kind.CONTRACT: _contract, Kind.REDUCE: _reduce, Kind.SCATTER: _scatter}[node.kind]
     with np.errstate(all="ignore"):
         return fold(node, element, start, list(zip(terms, operands[1:], strict=True)))
+
+
+def list_wide_elements(
+    node: Node, element: int, operands: Sequence[Array | None], width_bytes: int
+) -> Array:
+    """Return what `list_partials` does, each with zeros behind it, as wide as accumulators are."""
+    raw = encode_elements(list_partials(node, element, operands)).reshape(-1, node.dtype.width)
+    wide = np.zeros((len(raw), width_bytes), np.uint8)
+    wide[:, : node.dtype.width] = raw
+    return wide.reshape(-1).view(f"V{width_bytes}")
+
+
+def list_defined_partials(
+    arithmetic: Arithmetic, node: Node, element: int, operands: Sequence[Array | None]
+) -> Array:
+    """Return the accumulators of one element of a fold by its definition in an arithmetic."""
+
+    def fetch(place: int, operand: Operand, index: int) -> int:
+        del operand
+        tensor = operands[place]
+        assert tensor is not None
+        return int.from_bytes(encode_elements(tensor.reshape(-1)[index : index + 1]), "little")
+
+    partials = compute_partials(arithmetic, node, element, 0, fetch)
+    return pack_partials(partials, get_fold(arithmetic, node).width_bytes)
 
 
 def _contract(_: Node, __: int, start: Array, terms: _Terms) -> Array:

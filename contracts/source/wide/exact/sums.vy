@@ -9,11 +9,7 @@
 """
 
 import float32
-import nodes
-import scalar
 
-# Functions of which the fold is a sum.
-SUMS: constant(uint256) = 1 << scalar.ADD | 1 << scalar.FMA
 # What a term is multiplied by that has no other factor.
 ONE: constant(uint256) = float32.ONE
 
@@ -32,26 +28,6 @@ LEAST_EXPONENT: constant(uint256) = float32.SCALE - 149
 # The exponent of a unit, for `float32.encode`.
 UNIT_EXPONENT: constant(uint256) = float32.SCALE - 298
 
-# Every second byte of a word, and pair, four and eight of them.
-BYTES: constant(uint256) = max_value(uint256) // (2**8 + 1)
-PAIRS: constant(uint256) = max_value(uint256) // (2**16 + 1)
-FOURS: constant(uint256) = max_value(uint256) // (2**32 + 1)
-EIGHTS: constant(uint256) = max_value(uint256) // (2**64 + 1)
-
-
-@internal
-@pure
-def is_sum(kind: uint256, function: uint256, dtype: uint256, term: uint256) -> bool:
-    """
-    @notice Whether an operator is a fold that adds up floats.
-    @param kind The operator's kind.
-    @param function Its function.
-    @param dtype Its element type.
-    @param term The word of its second operand, which is of the same type.
-    @return Whether it is.
-    """
-    return dtype == nodes.FLOAT32 and (nodes.FOLDS >> kind) & (SUMS >> function) & 1 == 1
-
 
 @internal
 @pure
@@ -61,7 +37,7 @@ def begin(x: uint256) -> uint256[3]:
     @param x The bits of a binary32 number.
     @return The sum.
     """
-    return self.add_product(empty(uint256[3]), x, ONE)
+    return self.add_product([0, 0, 0], x, ONE)
 
 
 @internal
@@ -154,21 +130,6 @@ def finish(total: uint256[3]) -> uint256:
     else:
         rest |= below
     return float32.encode(sign, top | convert(rest != 0, uint256), exponent)
-
-
-@internal
-@pure
-def reverse(word: uint256) -> uint256:
-    """
-    @notice Return the 32 bytes of a word in the other order.
-    @param word The word.
-    @return The other word.
-    """
-    found: uint256 = (word >> 8) & BYTES | (word & BYTES) << 8
-    found = (found >> 16) & PAIRS | (found & PAIRS) << 16
-    found = (found >> 32) & FOURS | (found & FOURS) << 32
-    found = (found >> 64) & EIGHTS | (found & EIGHTS) << 64
-    return found >> 128 | found << 128
 
 
 @internal

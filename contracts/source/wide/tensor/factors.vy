@@ -1,0 +1,10 @@
+# pragma version 0.4.3
+"""
+@title What the two factors of a contraction may be beside numbers of its own type
+@license Apache-2.0
+"""
+
+import nodes
+
+# The number of a type, or 0 for none.
+SHORT: constant(uint256) = nodes.BFLOAT16
