@@ -196,9 +196,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--evm", type=int, default=0, help="jobs on model and bytecode")
     parser.add_argument("--first", type=int, default=0, help="number of the first job")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument(
-        "--arithmetic", choices=["ordered", "exact", "hopper", "ampere"], default="ordered"
-    )
+    ending = [name for name, it in ARITHMETICS.items() if it.ends_on_chain]
+    parser.add_argument("--arithmetic", choices=ending, default="ordered")
     options = parser.parse_args(arguments)
     arithmetic = find_arithmetic(options.arithmetic)
     is_sound = True

@@ -179,7 +179,9 @@ def play_on_both(arithmetic: Arithmetic) -> Iterator[Stage]:
         yield fathom(contract)
 
 
-@pytest.mark.parametrize(("arithmetic", "walks"), [(ORDERED, 3), (EXACT, 2), (HOPPER, 2), (AMPERE, 1)], ids=str)
+@pytest.mark.parametrize(
+    ("arithmetic", "walks"), [(ORDERED, 3), (EXACT, 2), (HOPPER, 2), (AMPERE, 1)], ids=str
+)
 def test_random_walks_stay_in_lockstep(arithmetic: Arithmetic, walks: int) -> None:
     """However calls are mixed, model and contract agree after each, and invariants hold."""
     count(walk_on_both(range(share(walks)), arithmetic))
