@@ -249,8 +249,8 @@ def _sum(products: uint256, places: uint256, signs: uint256) -> uint256:
 @pure
 def _cut(lanes: uint256, places: uint256) -> uint256:
     # Numbers below 2 ** 16 in lanes of 32 bits, UP places up, and down as many places as the five
-    # lowest bits of the other lanes say. What comes down from the next lane is left out: where it is
-    # 4 bits at most, by the mask that chooses lanes, since their numbers are below 2 ** 27.
+    # lowest bits of the other lanes say. What comes down from the next lane is left out: of
+    # 4 bits at most, by the mask that chooses lanes; their numbers are below 2 ** 27.
     found: uint256 = lanes << UP
     found ^= (found ^ (found >> 16) & EVEN) & unsafe_mul((places >> 4) & ONES, WIDE_LANE)
     found ^= (found ^ (found >> 8) & WITHOUT_8) & unsafe_mul((places >> 3) & ONES, WIDE_LANE)
