@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.progress import track
 
 from moot.contracts.compiler import SOURCE_DIR
+from moot.offchain.arithmetic.table import ARITHMETICS
 from tests.mutants.apart import run_apart
 from tests.mutants.generate import Mutant, make_mutants
 from tests.mutants.python import TESTS, is_of_names, prepare
@@ -67,7 +68,8 @@ _MODEL_DIR = Path(import_module("moot.contracts.model").__path__[0])
 _OFFCHAIN_DIR = SOURCE_DIR.parents[1] / "offchain"
 SUBJECTS = {
     "contract": (SOURCE_DIR, CONTRACT_FILES),
-    "exact": (SOURCE_DIR / "wide", ("folding.vy", "leaf.vy", "exact/sums.vy")),
+    "exact": (SOURCE_DIR / "wide", ("folding.vy", "leaf.vy", "exact/folds.vy", "exact/sums.vy")),
+    "hopper": (SOURCE_DIR / "wide" / "tensor", ("factors.vy", "folds.vy", "sums.vy")),
     "promises": (SOURCE_DIR, ("answers.vy", "availability.vy", "delivery.vy")),
     "promises_model": (_MODEL_DIR, ("answers.py", "availability.py", "delivery.py")),
     "model": (_MODEL_DIR, MODEL_FILES),
@@ -129,7 +131,8 @@ def list_mutants(
             for mutant in make(file, (folder / name).read_text(encoding="utf-8")):
                 if subject == "python" and is_of_names(mutant):
                     continue
-                yield replace(mutant, name=f"exact {mutant.name}") if subject == "exact" else mutant
+                is_of_all = subject not in ARITHMETICS
+                yield mutant if is_of_all else replace(mutant, name=f"{subject} {mutant.name}")
 
 
 def _judge_all(subject: str, mutants: Sequence[Mutant], processes: int) -> Iterator[Fate]:

@@ -18,6 +18,7 @@ from moot.contracts.reasons import Reason, Revert, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import HOPPER
 from tests.mutants.corpus import list_groups
 from tests.mutants.replay import Call, locate_referee
 from tests.mutants.run import list_mutants, read_reasons
@@ -34,9 +35,13 @@ from tests.referee.twins import Contract, Twins
 ANYBODY = (*ACCOUNTS, *stage.ACCOUNTS)
 OF_TRUSTED = frozenset({"annul", "decide_leaf"})
 """Calls that only the contracts make which the referee trusts."""
-CASES = [(arithmetic, name) for arithmetic in (ORDERED, EXACT) for name in list_groups(arithmetic)]
+CASES = [
+    (arithmetic, name)
+    for arithmetic in (ORDERED, EXACT, HOPPER)
+    for name in list_groups(arithmetic)
+]
 QUICK = [(ORDERED, name) for name in ("plans", "illegal", "verdicts", "strange", "operators")]
-QUICK += [(EXACT, "folds")]
+QUICK += [(EXACT, "folds"), (HOPPER, "folds"), (HOPPER, "sums")]
 STEP = 96
 """Of so many stories of these groups the short suite tells one."""
 

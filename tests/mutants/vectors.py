@@ -14,6 +14,7 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import sums
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor.blocks import BLOCKS
 from moot.offchain.programs.encoding import encode_node
 from moot.offchain.programs.graph import Kind, Node, immediate
 from tests.chain_arithmetic.test_exact_sums import FLAGS, SUM_BITS, draw_number, draw_sum
@@ -21,14 +22,17 @@ from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, Tape
 from tests.referee.chosen import list_forged, list_proven
 from tests.referee.malformed import LIMITS, list_changed
-from tests.referee.nodes import SEARCHES, Leaf, leaves
+from tests.referee.nodes import SEARCHES, Leaf, leaves, make_canonical
 from tests.referee.test_leaf import list_wrong
+from tests.unit.test_tensor_contract import draw_cases
 
 LEAVES = 260
 SEARCHED = 200
 """Further functions: a search compares elements, an exact sum adds, as no other operator does."""
 SUMS = (Function.ADD, Function.FMA)
 WRONG = 5
+CASES = 60
+"""Blocks of each kind."""
 TIE_BITS = float32.SIGNIFICAND_BITS + 1
 SPECIAL = (0, 1, 0x3F800000, 0x7F7FFFFF, float32.INFINITY, float32.INFINITY + 1)
 SPECIAL += tuple(float32.negate(each) for each in SPECIAL)
@@ -51,8 +55,13 @@ def ask_leaves(arithmetic: Arithmetic = ORDERED) -> list[Call]:
 
 
 def ask_sums(arithmetic: Arithmetic) -> list[Call]:
-    """Return calls that add a product of constants to sums of all sizes, and that round these."""
+    """Return calls that add a product of constants to sums of all sizes, and that finish these."""
     tape, rng = Tape(arithmetic), random.Random(7)
+    if arithmetic.short_factors is not None:
+        for accumulator, *factors in draw_cases(BLOCKS[arithmetic.name], CASES, 7):
+            x, y = (make_canonical(bits, arithmetic.short_factors) for bits in factors)
+            _ask_sum(tape, accumulator, x, y, arithmetic.short_factors)
+        return tape.calls
     for x, y in product(SPECIAL, repeat=2):
         _ask_sum(tape, sums.begin(0), x, y)
     for bits in range(1, SUM_BITS + 1):
@@ -62,11 +71,11 @@ def ask_sums(arithmetic: Arithmetic) -> list[Call]:
     return tape.calls
 
 
-def _ask_sum(tape: Tape, accumulator: int, x: int, y: int) -> None:
-    """Note calls that add a product to a sum, and that round the sum."""
+def _ask_sum(tape: Tape, accumulator: int, x: int, y: int, dtype: DType = DType.FLOAT32) -> None:
+    """Note calls that add a product of factors of a type to a sum, and that finish the sum."""
     nothing = dict.fromkeys(("operators", "state_slots", "batch_slots", "step", "element"), 0)
-    constants = (immediate(DType.FLOAT32, each) for each in (0, x, y))
-    node = Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, (1,), tuple(constants), (2,))
+    constants = (immediate(DType.FLOAT32, 0), immediate(dtype, x), immediate(dtype, y))
+    node = Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, (1,), constants, (2,))
     for position in (1, 2):
         context = Context(
             trace_top=ZERO,

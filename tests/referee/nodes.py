@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from moot.contracts.model.leaf import Context
+from moot.offchain.arithmetic import bfloat16
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.evaluate import SIGNATURES
 from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
@@ -47,7 +48,9 @@ def clip(bits: int, dtype: DType) -> int:
 def make_canonical(bits: int, dtype: DType) -> int:
     """Return bits that a constant of the type can have."""
     clipped = clip(bits, dtype)
-    return clipped if is_canonical(dtype, clipped) else CANONICAL_NAN
+    if is_canonical(dtype, clipped):
+        return clipped
+    return bfloat16.NAN if dtype is DType.BFLOAT16 else CANONICAL_NAN
 
 
 @st.composite
@@ -78,8 +81,11 @@ def get_fold_functions(dtype: DType) -> tuple[Function, ...]:
 
 
 @st.composite
-def operators(draw: Draw) -> Node:
-    """An operator of any kind; a map may be undefined for its types, the others are valid."""
+def operators(draw: Draw, short: DType | None = None) -> Node:
+    """An operator of any kind; a map may be undefined for its types, the others are valid.
+
+    Of every other contraction both factors are of the short type, if there is one.
+    """
     kind, dtype = draw(st.sampled_from(Kind)), draw(dtypes)
     shape = tuple(draw(st.lists(st.integers(1, 4), max_size=3)))
     fold_shape: tuple[int, ...] = ()
@@ -88,7 +94,7 @@ def operators(draw: Draw) -> Node:
         fold_shape = tuple(draw(st.lists(st.integers(0, 4), min_size=1, max_size=2)))
     if kind is Kind.SCATTER:
         shape = shape or (3,)
-    function, dtype, types = draw(_types(kind, dtype))
+    function, dtype, types = draw(_types(kind, dtype, short))
     if kind is Kind.SCATTER:
         targets = tuple(draw(st.integers(0, len(shape) - 1)) for _ in types[2:])
     variables = len(shape) + len(fold_shape)
@@ -99,7 +105,9 @@ def operators(draw: Draw) -> Node:
 
 
 @st.composite
-def _types(draw: Draw, kind: Kind, dtype: DType) -> tuple[Function, DType, list[DType]]:
+def _types(
+    draw: Draw, kind: Kind, dtype: DType, short: DType | None
+) -> tuple[Function, DType, list[DType]]:
     """Draw a function, the output's type and the operands' types."""
     if kind is Kind.MAP:
         function = draw(st.sampled_from(sorted(SIGNATURES)))
@@ -109,8 +117,9 @@ def _types(draw: Draw, kind: Kind, dtype: DType) -> tuple[Function, DType, list[
         return function, result, types
     indices = draw(st.lists(index_dtypes, min_size=1, max_size=3))
     fold = draw(st.sampled_from(get_fold_functions(dtype)))
+    factor = draw(st.sampled_from([DType.FLOAT32, short or DType.FLOAT32]))
     choices = {
-        Kind.CONTRACT: (Function.FMA, DType.FLOAT32, [DType.FLOAT32] * 3),
+        Kind.CONTRACT: (Function.FMA, DType.FLOAT32, [DType.FLOAT32, factor, factor]),
         Kind.REDUCE: (fold, dtype, [dtype, dtype]),
         Kind.MOVE: (Function.COPY, dtype, [dtype] * draw(st.integers(1, 4))),
         Kind.GATHER: (Function.COPY, dtype, [dtype, *indices]),
@@ -149,7 +158,7 @@ class Leaf:
 @st.composite
 def leaves(draw: Draw, arithmetic: Arithmetic = ORDERED) -> Leaf:
     """A leaf of a random operator over random operands under random trees."""
-    node = draw(operators())
+    node = draw(operators(arithmetic.short_factors))
     counts = {origin: draw(st.integers(0, 4)) for origin in PLACED}
     reads, tensors = [], {}
     for operand in node.operands:

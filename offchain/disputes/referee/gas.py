@@ -16,13 +16,13 @@ MOST_GAS = {
     "start_match": 80_433,
     "descend": 65_906,
     "enter_claimed": 84_123,
-    "enter_tensor": 126_684,
+    "enter_tensor": 122_910,
     "enter_state": 50_191,
     "reach_chunk": 57_270,
-    "pick_element": 83_874,
-    "pick_segment": 81_695,
+    "pick_element": 88_080,
+    "pick_segment": 105_200,
     "prove_sink": 63_568,
-    "leaf": 193_787,
+    "leaf": 193_749,
     "timeout": 50_295,
     "rule": 53_151,
     "settle": 41_632,
@@ -39,7 +39,7 @@ MOST_GAS = {
     "take": 41_041,
     "withdraw": 65_635,
 }
-"""Call -> the most gas that it takes in any scenario of the snapshot, in either arithmetic."""
+"""Call -> the most gas that it takes in any scenario of the snapshot, in any arithmetic."""
 
 MARGIN = (11, 8)
 """A call is offered so much more: refunds, a fifth at most, come after it; and a tenth."""
@@ -50,7 +50,7 @@ TOKEN_GAS, TOKENS, BASE_GAS = 10, 4, 21_000
 """EIP-7623's floor: gas of a token, tokens of a byte that is not zero, gas of a transaction."""
 
 MOST_SIDE_MOVES = 24
-"""Of the 48 moves that a match has at most, in `exact`, one side makes no more than so many."""
+"""Of the 48 moves that a match has at most, if accumulators are wide, one side makes no more than so many."""
 _ONCE = ("enter_claimed", "enter_claimed", "enter_tensor", "enter_tensor", "pick_element", "leaf")
 """Moves that a side makes so often in a match; its others are at most as dear as `pick_segment`."""
 
