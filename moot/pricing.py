@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from moot.cheats import WrongOutput
 from moot.display import Displayable
 from moot.disputing import dispute
+from moot.offchain.arithmetic.table import name_deciding
 from moot.offchain.disputes.referee.stages import STAGE_ORDER
 from moot.offchain.errors import UsageError
 from moot.offchain.providers.rates import Timing, estimate_timing
@@ -187,7 +188,7 @@ def price(
     if not captured.program.arithmetic.ends_on_chain:
         raise UsageError(
             f"no contract computes a scalar operation of `{captured.program.arithmetic.name}`, "
-            "and only such disputes have a price; choose ordered or exact"
+            f"and only such disputes have a price; choose {name_deciding()}"
         )
     if not 0 <= hour <= 1e6 or not 1 <= lies <= 100:
         raise UsageError(f"an hour of {hour} or {lies} lies: take 0 or more, and 1 to 100 lies")

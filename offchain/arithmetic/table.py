@@ -15,6 +15,12 @@ ARITHMETICS: Mapping[str, Arithmetic] = {row.name: row for row in _ROWS}
 """Every arithmetic that programs may carry, by its name."""
 
 
+def name_deciding() -> str:
+    """Return the names of the arithmetics whose scalar operations a contract computes, in words."""
+    *names, last = (row.name for row in _ROWS if row.ends_on_chain)
+    return f"{', '.join(names)} or {last}"
+
+
 def find_arithmetic(name: str) -> Arithmetic:
     """Return the arithmetic of this name; `UsageError` if there is none."""
     if name not in ARITHMETICS:

@@ -91,7 +91,7 @@ def count_samples(program: Program) -> int:
     """
     if has_slot(program):
         raise ParallelError(
-            "workers do not read rounding logs; choose 1 worker, or ordered or exact arithmetic"
+            "workers do not read rounding logs; choose 1 worker, or another arithmetic"
         )
     extents = {slot.shape[0] if slot.shape else 0 for slot in program.batch}
     if len(extents) != 1 or 0 in extents:
@@ -109,7 +109,7 @@ def count_batches(program: Program, batches: int) -> int:
     """
     if has_slot(program):
         raise ParallelError(
-            "workers do not read rounding logs; choose 1 worker, or ordered or exact arithmetic"
+            "workers do not read rounding logs; choose 1 worker, or another arithmetic"
         )
     size, rest = divmod(len(program.batch), batches)
     each = [

@@ -73,7 +73,7 @@ def check_workers(workers: int, arithmetic: str) -> None:
     """Refuse several workers in an arithmetic whose logs they don't read."""
     if workers > 1 and arithmetic == LOGGED.name:
         raise UsageError(
-            "workers do not read rounding logs; choose 1 worker, or ordered or exact arithmetic"
+            "workers do not read rounding logs; choose 1 worker, or another arithmetic"
         )
 
 

@@ -16,7 +16,7 @@ from moot.contracts.compiler import compile_contract
 from moot.contracts.model.types import Address
 from moot.contracts.model.words import hash_top
 from moot.offchain.arithmetic.base import Arithmetic
-from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.arithmetic.table import find_arithmetic, name_deciding
 from moot.offchain.backends.table import DEFAULT, describe_backend
 from moot.offchain.disputes.evidence.rulings import rule_for
 from moot.offchain.disputes.play.game import Game
@@ -83,7 +83,7 @@ class CaseRunner:
         if not self.arithmetic.ends_on_chain:
             raise UsageError(
                 f"disputes of a market end at a scalar operation, and no contract computes those "
-                f"of `{self.arithmetic.name}`; choose ordered or exact"
+                f"of `{self.arithmetic.name}`; choose {name_deciding()}"
             )
         if self.program.backend != DEFAULT:
             describe_backend(self.program.backend, self.arithmetic)  # refuses what is not here

@@ -9,15 +9,17 @@ import pytest
 
 from moot.contracts.reasons import Ending, LeafMode, Outcome, Phase, Status
 from moot.offchain.arithmetic.base import Arithmetic
-from moot.offchain.arithmetic.exact import EXACT, is_sum
+from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
+from moot.offchain.arithmetic.tensor.blocks import BLOCKS
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.disputes.evidence.rulings import rule_for
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.play.locate import Located, Scalar, locate
 from moot.offchain.programs.graph import Kind, Node
-from moot.offchain.programs.semantics import count_links
+from moot.offchain.programs.semantics import count_links, get_fold
 from moot.offchain.providers.catalogue import CHEATS
 from moot.offchain.providers.cheats.reading import make_cheat
 from moot.offchain.providers.cheats.wrong_output import WrongOutput
@@ -39,6 +41,8 @@ from tests.quick import every, only
 
 SOMETHING_TAMPERED = sorted(set(CHEATS) - {"garbage-root", "silent", "false-flag"})
 QUICKEST = frozenset({"mlp"})
+WIDE = (EXACT, HOPPER, AMPERE)
+PRECISIONS = {ORDERED: "fp32", EXACT: "fp32", HOPPER: "bf16", AMPERE: "bf16"}
 QUICK_PLACES = frozenset({("mlp", "chain")})
 TAMPERED = only({"wrong-output"}, SOMETHING_TAMPERED)
 DRAWS_PER_PROGRAM = 34
@@ -133,11 +137,14 @@ def test_the_verifier_finds_every_cheat_in_every_program(program: str, cheat: st
     check_cheat("chain", program, cheat, LeafMode.OPERATOR)
 
 
+@pytest.mark.parametrize("arithmetic", WIDE, ids=str)
 @pytest.mark.parametrize("cheat", TAMPERED)
 @pytest.mark.parametrize("program", programs(quick=QUICKEST))
-def test_every_cheat_is_found_among_exact_sums(program: str, cheat: str) -> None:
-    """In `exact` the contract upholds the honest claim, too, by one term or by the rounding."""
-    check_cheat("chain", program, cheat, LeafMode.SCALAR, EXACT)
+def test_every_cheat_is_found_among_wide_accumulators(
+    program: str, cheat: str, arithmetic: Arithmetic
+) -> None:
+    """The contract upholds the honest claim, too, by one term or by what finishes a fold."""
+    check_cheat("chain", program, cheat, LeafMode.SCALAR, arithmetic)
 
 
 def list_narrow(case: Case) -> list[int]:
@@ -172,32 +179,33 @@ def list_folds(case: Case) -> list[tuple[int, int]]:
     found, arithmetic = {}, case.task.program.arithmetic
     for index, node in enumerate(case.task.program.nodes):
         if node.kind.folds and node.elements:
-            kind = (node.kind, node.function, node.dtype, node.fold_length > 17)
+            types = node.dtype, node.operands[1].dtype
+            kind = (node.kind, node.function, *types, node.fold_length > 17)
             found.setdefault(kind, (index, count_links(arithmetic, node)))
     return list(found.values())
 
 
+@pytest.mark.parametrize("arithmetic", WIDE, ids=str)
 @pytest.mark.parametrize("program", programs(quick=QUICKEST))
-def test_no_step_of_a_fold_can_be_told_wrong(program: str) -> None:
-    """In `exact` a wrong fold loses, whether its first step, or its last one, is told wrong.
+def test_no_step_of_a_fold_can_be_told_wrong(program: str, arithmetic: Arithmetic) -> None:
+    """A wrong fold loses, whether its first step, or its last one, is told wrong.
 
-    The last step of a sum is its rounding. Other folds are played on the chain, whose leaf hands
-    them on to that of `ordered`.
+    The last step of a sum finishes it. Other folds are played on the chain, whose leaf hands them
+    on to that of `ordered`; and of chains of blocks so is the step that fills one.
     """
-    case = get_case(program, arithmetic="exact")
+    case = get_case(program, arithmetic=arithmetic.name, precision=PRECISIONS[arithmetic])
     for index, links in list_folds(case):
         node = case.task.program.nodes[index]
-        element, court = (
-            node.elements - 1,
-            "model" if is_sum(node.function, node.dtype) else "chain",
-        )
-        for position in sorted({0, links - 1}):
+        is_exact = not get_fold(arithmetic, node).is_finished and not node.has_short_factors
+        element, court = node.elements - 1, "model" if is_exact else "chain"
+        full = {BLOCKS[arithmetic.name].pairs - 1} if node.has_short_factors else set()
+        for position in sorted(place for place in {0, links - 1} | full if place < links):
             lie = WrongOutput(STEPS - 1, index, element, 3, position)
             cheating = run(case.task, lie, "fold")
             if cheating.history.top == case.honest.history.top:
                 continue
             players = {"wrong-output-1": cheating, "honest-1": case.honest}
-            game = make_game(COURTS[court](EXACT), case, players)
+            game = make_game(COURTS[court](arithmetic), case, players)
             assert check_dispute(game, case, cheating).fold_index == position
 
 
@@ -205,7 +213,7 @@ def check_cheat(
     court: str, program: str, cheat: str, leaf: LeafMode, arithmetic: Arithmetic = ORDERED
 ) -> None:
     """Play a cheat against an honest provider."""
-    case = get_case(program, arithmetic=arithmetic.name)
+    case = get_case(program, arithmetic=arithmetic.name, precision=PRECISIONS[arithmetic])
     cheating = draw_cheat(case, cheat, seed=11)
     players = {f"{cheat}-1": cheating, "honest-1": case.honest}
     check_dispute(make_game(COURTS[court](arithmetic), case, players, leaf), case, cheating)

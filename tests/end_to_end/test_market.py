@@ -185,7 +185,7 @@ def test_a_node_is_not_named_in_results(tmp_path: Path) -> None:
         (["--jobs", "many"], "'many' is not a valid integer"),
         (["--job", "3"], "unknown option '--job'; did you mean '--jobs'?"),
         (["--program", "mpl"], "did you mean 'mlp'?"),
-        (["--arithmetic", "logged"], "choose ordered or exact"),
+        (["--arithmetic", "logged"], "choose ordered, exact, hopper or ampere"),
         (["--set", "program.inference=true"], "inference is one step; set program.steps = 1"),
         (["--set", "bond.eth=1,2"], "`moot sweep` runs them all"),
     ],

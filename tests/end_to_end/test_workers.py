@@ -134,7 +134,7 @@ def tell(task: Task, cuts: tuple[int, ...], lie: int | None) -> list[list[bytes]
     ("workers", "more", "says"),
     [
         ("5", (), "the batch has 4 samples, which 5 workers can't share; choose from 1 to 4"),
-        ("2", ("--arithmetic", "logged"), "choose 1 worker, or ordered or exact arithmetic"),
+        ("2", ("--arithmetic", "logged"), "choose 1 worker, or another arithmetic"),
     ],
 )
 def test_what_cannot_be_shared_out_is_refused(

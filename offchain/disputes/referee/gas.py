@@ -50,7 +50,7 @@ TOKEN_GAS, TOKENS, BASE_GAS = 10, 4, 21_000
 """EIP-7623's floor: gas of a token, tokens of a byte that is not zero, gas of a transaction."""
 
 MOST_SIDE_MOVES = 24
-"""Of the 48 moves that a match has at most, if accumulators are wide, one side makes no more than so many."""
+"""Of the 48 moves that a match over wide accumulators can have, one side makes no more."""
 _ONCE = ("enter_claimed", "enter_claimed", "enter_tensor", "enter_tensor", "pick_element", "leaf")
 """Moves that a side makes so often in a match; its others are at most as dear as `pick_segment`."""
 
