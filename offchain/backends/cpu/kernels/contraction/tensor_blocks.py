@@ -1,8 +1,8 @@
-"""Batched products of matrices of bfloat16 numbers, added up in blocks as tensor cores do.
+"""Batched products of matrices of bfloat16, added up block by block as tensor cores do.
 
-Each element is the chain that `arithmetic/tensor/blocks.py` defines, for every input. A tile
-(`tensor_tile.py`) computes the elements of which it knows that it computes them as defined, and
-marks the others; these, and those of factors that no tile may have, are folded in integers.
+Each element is the chain that `arithmetic/tensor/blocks.py` defines. Tiles (`tensor_tile.py`) read
+packed factors, and know which elements may be beyond what they can compute; these are folded one by
+one, in integers, from the patterns as they lie.
 """
 
 from typing import Any
@@ -16,153 +16,169 @@ from moot.offchain.backends.cpu.kernels.contraction.tensor_tile import (
     A_STEP_BYTES,
     B_STEP_BYTES,
     COLUMNS,
+    INFINITE,
     LEAST_EXPONENT,
-    LEAST_MARKED,
+    LEAST_MARK,
+    MARK_BYTES,
     MOST_EXPONENT,
     MOST_STEPS,
-    PACKED_BIAS,
+    PAIR_BIAS,
     ROWS,
     TURN,
     multiply_tile,
-    pack_panel,
+    pack_columns,
     pack_row,
 )
 from moot.offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from moot.offchain.native.vectors import FLOAT, INDEX, LANES, WORD
+from moot.offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, INDEX, LANES, WORD
 
 Floats = npt.NDArray[np.float32]
 Patterns = npt.NDArray[np.uint16]
+Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-DEPTH = 1 << MOST_STEPS
-"""Steps that are computed at a time at most: whole blocks."""
-
-_NOTHING = 0xFFFFFFFF
+_UNIT = 16
+"""What the steps of packed factors are a multiple of: whole blocks, and whole vectors of a row."""
 
 _GROUP = 16
 """Rows that are read at once where their steps do not lie side by side."""
 
-_NAN, _INFINITY, _SIGN, _MAGNITUDE = 0x7FC00000, 0x7F800000, 1 << 31, 0x7FFFFFFF
+_PATTERN_BYTES = 2
+_LOWER_HALF = 0xFFFFFFFF
+
+_NAN, _INFINITY, _SIGN, _SIZE = 0x7FC00000, 0x7F800000, 1 << 31, 0x7FFFFFFF
 _FRACTION_BITS, _BIAS, _LEAST, _MOST = 23, 127, -149, 127
-_FACTOR_NAN, _FACTOR_MAGNITUDE = 0x7F80, 0x7FFF
-_FACTOR_BITS = 7
+_FACTOR_INFINITY, _FACTOR_SIZE, _FACTOR_BITS = 0x7F80, 0x7FFF, 7
 
 
-@emitted(types.int64, types.float32)
-def _get_bits(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    return builder.zext(builder.bitcast(x, INDEX), WORD)
+def divide_steps(steps: int) -> int:
+    """Return how many of so many steps are computed at a time."""
+    parts = -(-steps // MOST_STEPS)
+    return _round_up(-(-steps // parts), _UNIT)
 
 
-@emitted(types.float32, types.int64)
-def _get_float(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    return builder.bitcast(builder.trunc(bits, INDEX), FLOAT)
-
-
-@emitted(types.int64, types.int64)
-def _get_length(builder: ir.IRBuilder, size: ir.Value) -> ir.Value:
-    """The bits of a positive integer."""
-    bit = ir.IntType(1)
-    signature = ir.FunctionType(WORD, [WORD, bit])
-    function = builder.module.declare_intrinsic("llvm.ctlz.i64", fnty=signature)
-    return builder.sub(WORD(64), builder.call(function, [size, bit(0)]))
+def count_scratch_bytes(rows: int, depth: int) -> int:
+    """Return the scratch memory that parts of so many rows, computed so deep at a time, need."""
+    return int(_place(_round_up(rows, ROWS), _round_up(depth, _UNIT))[-1]) + CACHE_LINE_BYTES
 
 
 @subroutine
-def _shift(size: int, places: int) -> int:
-    """Return a size shifted up so many places, or down and cut."""
-    return size << places if places >= 0 else size >> min(-places, 63)
+def _round_up(count: int, unit: int) -> int:
+    return -(-count // unit) * unit
 
 
 @subroutine
-def _cut(total: int, unit: int) -> int:
-    """Return the pattern of the number next to total * 2^unit in the direction of zero."""
-    if total == 0:
-        return 0
-    size, sign = abs(total), _SIGN if total < 0 else 0
-    exponent = _get_length(size) - 1 + unit
-    if exponent > _MOST:
-        return sign | _INFINITY
-    last = max(exponent - _FRACTION_BITS, _LEAST)
-    bits = _shift(size, unit - last)
-    if bits == 0:
-        return 0
-    return sign | (bits + ((last - _LEAST) << _FRACTION_BITS))
+def _place(rows: int, depth: int) -> tuple[int, int, int, int, int]:
+    """Return where packed columns, marks, ranges and patterns to be packed begin, and the end.
 
-
-@subroutine
-def _add_block(
-    a: Patterns, b: Patterns, start: int, stop: int, before: int, kept_bits: int, least: int
-) -> int:
-    """Return the accumulator after the products of steps of a row and a column.
-
-    Args:
-        a: the patterns of the row, and
-        b: those of the column.
-        start: the first step.
-        stop: the first one that is not of the block.
-        before: the accumulator's pattern, which is not NaN.
-        kept_bits: how many bits below the largest exponent a term is cut.
-        least: the exponent with which a term that is zero takes part.
+    Before them are packed rows.
     """
-    size = before & _MAGNITUDE
-    plus, minus = 0, 0
-    if size == _INFINITY:
-        plus, minus = int(before < _SIGN), int(before >= _SIGN)
-    before_exponent = max(size >> _FRACTION_BITS, 1) - _BIAS
-    largest = before_exponent if size else least
-    for k in range(start, stop):
-        x, y = np.int64(a[k]), np.int64(b[k])
-        left, right = x & _FACTOR_MAGNITUDE, y & _FACTOR_MAGNITUDE
-        if left >= _FACTOR_NAN or right >= _FACTOR_NAN:
-            if max(left, right) > _FACTOR_NAN or min(left, right) == 0:
-                return _NAN
-            is_minus = (x ^ y) > _FACTOR_MAGNITUDE
-            plus, minus = plus | int(not is_minus), minus | int(is_minus)
-        elif left != 0 and right != 0:
-            exponent = max(left >> _FACTOR_BITS, 1) + max(right >> _FACTOR_BITS, 1) - 2 * _BIAS
-            largest = max(largest, exponent)
-    if plus and minus:
-        return _NAN
-    if plus or minus:
-        return _INFINITY if plus else _SIGN | _INFINITY
-    last = largest - kept_bits
-    significand = size & ((1 << _FRACTION_BITS) - 1)
-    if size >> _FRACTION_BITS:
-        significand |= 1 << _FRACTION_BITS
-    total = _shift(significand, before_exponent - _FRACTION_BITS - last)
-    if before >= _SIGN:
-        total = -total
-    hidden = 1 << _FACTOR_BITS
-    for k in range(start, stop):
-        x, y = np.int64(a[k]), np.int64(b[k])
-        left, right = x & _FACTOR_MAGNITUDE, y & _FACTOR_MAGNITUDE
-        if left != 0 and right != 0:
-            exponent = max(left >> _FACTOR_BITS, 1) + max(right >> _FACTOR_BITS, 1) - 2 * _BIAS
-            first = (left & (hidden - 1)) | (hidden if left >= hidden else 0)
-            second = (right & (hidden - 1)) | (hidden if right >= hidden else 0)
-            term = _shift(first * second, exponent - 2 * _FACTOR_BITS - last)
-            total += -term if (x ^ y) > _FACTOR_MAGNITUDE else term
-    return _cut(total, last)
+    columns = rows * 2 * depth * A_STEP_BYTES
+    marks = columns + depth * B_STEP_BYTES
+    ranges = marks + ROWS * COLUMNS * MARK_BYTES
+    patterns = ranges + rows * 8
+    return (
+        columns,
+        marks,
+        ranges,
+        patterns,
+        patterns + depth * max(_GROUP, COLUMNS) * _PATTERN_BYTES,
+    )
 
 
-@subroutine
-def _fold(
+@kernel(
+    reads(types.uint16, 3, "A"),
+    reads(types.uint16, 3, "A"),
+    writes(types.float32, 3, "A"),
+    writes(types.uint8, 1),
+    *[types.int64] * 8,
+)
+def multiply_parts(
     a: Patterns,
     b: Patterns,
-    start: int,
-    stop: int,
-    before: np.float32,
+    out: Floats,
+    scratch: Bytes,
     pairs: int,
     kept_bits: int,
-    least: int,
-) -> Any:
-    """Return a sum after steps of a row and a column, block by block, in integers."""
-    total = _get_bits(before)
-    for k in range(start, stop, pairs):
-        if total & _MAGNITUDE > _INFINITY:
-            return _get_float(_NAN)
-        total = _add_block(a, b, k, min(k + pairs, stop), total, kept_bits, least)
-    return _get_float(total)
+    zero_exponent: int,
+    depth: int,
+    part_m: int,
+    part_n: int,
+    first: int,
+    stop: int,
+) -> None:
+    """Add the products to some parts of the result, in place.
+
+    Args:
+        a: (B, M, K), any strides.
+        b: (B, K, N), any strides.
+        out: (B, M, N) with contiguous rows, which shares no memory with a and b.
+        scratch: `count_scratch_bytes` of memory.
+        pairs: the steps of a block: a multiple of `TURN` that `_UNIT` is one of.
+        kept_bits: how many bits below the largest exponent a term is cut, 25 at most.
+        zero_exponent: the exponent with which a term that is zero takes part: a small one.
+        depth: steps that are computed at a time: `divide_steps`.
+        part_m: rows of a part of a matrix.
+        part_n: columns of one.
+        first: the first part to compute; those of a matrix follow each other row by row.
+        stop: the first not to.
+    """
+    _, m, n = out.shape
+    steps = a.shape[2]
+    at_rows = _round_up(scratch.ctypes.data, CACHE_LINE_BYTES)
+    space = scratch[at_rows - scratch.ctypes.data :]
+    at_columns, at_marks, at_ranges, at_patterns, end = _place(_round_up(part_m, ROWS), depth)
+    marks = space[at_marks:at_ranges].view(np.uint32)
+    ranges = space[at_ranges:at_patterns].view(np.int64)
+    patterns = space[at_patterns:end].view(np.uint16)
+    row_bytes = 2 * depth * A_STEP_BYTES
+    tall, long = -(-m // part_m), -(-n // part_n)
+    for part in range(first, stop):
+        z, up, left = part // (tall * long), part // long % tall * part_m, part % long * part_n
+        down, right = min(up + part_m, m), min(left + part_n, n)
+        for k in range(0, steps, depth):
+            deep = min(k + depth, steps)
+            _pack_rows(a[z, up:down, k:deep], row_bytes, at_rows, ranges, patterns)
+            for column in range(left, right, COLUMNS):
+                width = min(COLUMNS, right - column)
+                columns = b[z, k:deep, column : column + width]
+                span = _pack_columns(columns, at_rows + at_columns, patterns)
+                for row in range(up, down, ROWS):
+                    height, place = min(ROWS, down - row), row - up
+                    most_a, least_a = _join(ranges[place : place + height])
+                    most_b, least_b = span >> 32, span & _LOWER_HALF
+                    is_far = max(most_a, most_b) >= INFINITE
+                    if is_far or most_a + most_b > MOST_EXPONENT + PAIR_BIAS:
+                        marks[:] = 0
+                    elif not multiply_tile(
+                        height,
+                        width,
+                        at_rows + place * row_bytes,
+                        row_bytes,
+                        at_rows + at_columns,
+                        -(-(deep - k) // pairs),
+                        pairs // TURN,
+                        kept_bits,
+                        int(least_a + least_b + 2 >= LEAST_EXPONENT + PAIR_BIAS),
+                        out.ctypes.data
+                        + z * out.strides[0]
+                        + row * out.strides[1]
+                        + column * out.strides[2],
+                        out.strides[1],
+                        at_rows + at_marks,
+                    ):
+                        continue
+                    for i in range(row, row + height):
+                        for j in range(column, column + width):
+                            if marks[(i - row) * COLUMNS + j - column] < LEAST_MARK:
+                                out[z, i, j] = _fold(
+                                    a[z, i, k:deep],
+                                    b[z, k:deep, j],
+                                    out[z, i, j],
+                                    pairs,
+                                    kept_bits,
+                                    zero_exponent,
+                                )
 
 
 @kernel(
@@ -177,181 +193,196 @@ def fold_elements(
     out: Floats,
     pairs: int,
     kept_bits: int,
-    least: int,
+    zero_exponent: int,
     first: int,
     stop: int,
 ) -> None:
-    """Compute the elements from `first` to `stop` in place, in integers."""
-    _, m, n = out.shape
-    depth = a.shape[2]
-    for element in range(first, stop):
-        z, i, j = element // (m * n), element // n % m, element % n
-        out[z, i, j] = _fold(a[z, i], b[z, :, j], 0, depth, out[z, i, j], pairs, kept_bits, least)
-
-
-@subroutine
-def _round_up(count: int, unit: int) -> int:
-    return -(-count // unit) * unit
-
-
-def count_scratch_bytes(rows: int, depth: int) -> int:
-    """Return the bytes of scratch memory for so many rows and steps of a block at most."""
-    steps = -(-depth // _UNIT) * _UNIT
-    whole = -(-rows // ROWS) * ROWS
-    packed = whole * (steps * 2 * A_STEP_BYTES + 2 * 8) + steps * B_STEP_BYTES
-    buffer = 2 * steps * max(_GROUP, COLUMNS)
-    return packed + buffer + ROWS * COLUMNS * 4 + 5 * 64
-
-
-_UNIT = 16
-"""Steps of packed factors are a multiple of those of every block, and of the lanes of a vector."""
-
-
-@kernel(
-    reads(types.uint16, 3, "A"),
-    reads(types.uint16, 3, "A"),
-    writes(types.float32, 3, "A"),
-    writes(types.uint8, 1),
-    *[types.int64] * 8,
-)
-def multiply_blocks(
-    a: Patterns,
-    b: Patterns,
-    out: Floats,
-    scratch: Bytes,
-    pairs: int,
-    kept_bits: int,
-    least: int,
-    depth: int,
-    block_m: int,
-    block_n: int,
-    first: int,
-    stop: int,
-) -> None:
-    """Add products to the elements of some blocks of the result, in place.
+    """Add the products to the elements from `first` to `stop` in place, in integers.
 
     Args:
         a: (B, M, K), any strides.
         b: (B, K, N), any strides.
-        out: (B, M, N) whose rows are contiguous.
-        scratch: `count_scratch_bytes` of memory.
-        pairs: steps of a block of the chain.
+        out: (B, M, N), any strides.
+        pairs: the steps of a block.
         kept_bits: how many bits below the largest exponent a term is cut.
-        least: the exponent with which a term that is zero takes part.
-        depth: steps that are computed at a time, a multiple of `pairs`, at most `DEPTH`.
-        block_m: rows of a block of the result.
-        block_n: columns of one.
-        first: the first block to compute.
+        zero_exponent: the exponent with which a term that is zero takes part.
+        first: the first element to compute.
         stop: the first not to.
     """
     _, m, n = out.shape
-    steps = a.shape[2]
-    wide = _round_up(depth, _UNIT)
-    row_bytes = wide * 2 * A_STEP_BYTES
-    whole = _round_up(block_m, ROWS)
-    rows_at = (scratch.ctypes.data + 63) // 64 * 64
-    panel_at = _round_up(rows_at + whole * row_bytes, 64)
-    marks_at = panel_at + wide * B_STEP_BYTES
-    marks = scratch[marks_at - scratch.ctypes.data :][: ROWS * COLUMNS * 4].view(np.uint32)
-    ranges_at = marks_at + ROWS * COLUMNS * 4
-    ranges = scratch[ranges_at - scratch.ctypes.data :][: whole * 8].view(np.int64)
-    buffer_at = ranges_at + whole * 8
-    buffer = scratch[buffer_at - scratch.ctypes.data :][: 2 * wide * max(_GROUP, COLUMNS)].view(
-        np.uint16
-    )
-    tall, long = -(-m // block_m), -(-n // block_n)
-    for block in range(first, stop):
-        z, part, column_part = block // (tall * long), block // long % tall, block % long
-        first_row, first_column = part * block_m, column_part * block_n
-        last_row, last_column = min(first_row + block_m, m), min(first_column + block_n, n)
-        for k in range(0, steps, depth):
-            end = min(k + depth, steps)
-            _pack_rows(a[z, first_row:last_row, k:end], row_bytes, rows_at, ranges, buffer)
-            for column in range(first_column, last_column, COLUMNS):
-                width = min(COLUMNS, last_column - column)
-                span = _pack_columns(b[z, k:end, column : column + width], panel_at, buffer)
-                for row in range(first_row, last_row, ROWS):
-                    height = min(ROWS, last_row - row)
-                    place = row - first_row
-                    most, lowest = 0, _NOTHING
-                    for i in range(place, place + ROWS):
-                        most = max(most, ranges[i] >> 32)
-                        lowest = min(lowest, ranges[i] & _NOTHING)
-                    most += span >> 32
-                    lowest += (span & _NOTHING) + 2
-                    target = out.ctypes.data + z * out.strides[0]
-                    is_marked = most > MOST_EXPONENT + PACKED_BIAS
-                    if is_marked:
-                        marks[:] = 0
-                    else:
-                        is_marked = multiply_tile(
-                            height,
-                            width,
-                            rows_at + place * row_bytes,
-                            row_bytes,
-                            panel_at,
-                            -(-(end - k) // pairs),
-                            pairs // TURN,
-                            kept_bits,
-                            int(lowest >= LEAST_EXPONENT + PACKED_BIAS),
-                            target + row * out.strides[1] + column * out.strides[2],
-                            out.strides[1],
-                            marks_at,
-                        )
-                    if not is_marked:
-                        continue
-                    for i in range(height):
-                        for j in range(width):
-                            if marks[i * COLUMNS + j] < LEAST_MARKED:
-                                left, right = a[z, row + i], b[z, :, column + j]
-                                before = out[z, row + i, column + j]
-                                out[z, row + i, column + j] = _fold(
-                                    left, right, k, end, before, pairs, kept_bits, least
-                                )
+    for element in range(first, stop):
+        z, i, j = element // (m * n), element // n % m, element % n
+        out[z, i, j] = _fold(a[z, i], b[z, :, j], out[z, i, j], pairs, kept_bits, zero_exponent)
 
 
 @subroutine
-def _pack_rows(a: Patterns, row_bytes: int, target: int, ranges: Any, buffer: Patterns) -> None:
-    """Pack rows, and rows of zeros up to whole tiles, one after the other."""
+def _join(ranges: Integers) -> tuple[int, int]:
+    """Return the range of the exponents of some rows."""
+    most, least = 0, _LOWER_HALF
+    for i in range(ranges.size):
+        most, least = max(most, ranges[i] >> 32), min(least, ranges[i] & _LOWER_HALF)
+    return most, least
+
+
+@subroutine
+def _pack_rows(
+    a: Patterns, row_bytes: int, target: int, ranges: Integers, patterns: Patterns
+) -> None:
+    """Pack rows one after the other, and zeros behind each."""
     m, steps = a.shape
     padded = _round_up(steps, _UNIT)
+    is_packed_in_place = a.strides[1] == _PATTERN_BYTES and steps == padded
     for first in range(0, m, _GROUP):
-        stop, beyond = min(first + _GROUP, m), min(first + _GROUP, _round_up(m, ROWS))
-        is_dense = a.strides[1] == 2 and steps == padded and stop == beyond
-        if not is_dense:
-            if stop < beyond or steps < padded:
-                buffer[: (beyond - first) * padded] = 0
-            if a.strides[1] == 2:
-                for i in range(first, stop):
-                    for k in range(steps):
-                        buffer[(i - first) * padded + k] = a[i, k]
-            else:
-                for k in range(steps):
-                    for i in range(first, stop):
-                        buffer[(i - first) * padded + k] = a[i, k]
-        for i in range(first, beyond):
-            source = buffer.ctypes.data + 2 * (i - first) * padded
-            if is_dense:
-                source = a.ctypes.data + i * a.strides[0]
-            place = target + i * row_bytes
-            ranges[i] = pack_row(source, padded // LANES, place, place + row_bytes // 2)
+        group = a[first : first + _GROUP]
+        source, step = group.ctypes.data, group.strides[0]
+        if not is_packed_in_place:
+            _copy_rows(group, padded, patterns)
+            source, step = patterns.ctypes.data, padded * _PATTERN_BYTES
+        for i in range(group.shape[0]):
+            place = target + (first + i) * row_bytes
+            found = pack_row(source + i * step, padded // LANES, place, place + row_bytes // 2)
+            ranges[first + i] = found
 
 
 @subroutine
-def _pack_columns(b: Patterns, target: int, buffer: Patterns) -> int:
-    """Pack the columns of a panel, and more of zeros, and return the range of their exponents."""
+def _copy_rows(a: Patterns, padded: int, target: Patterns) -> None:
+    """Copy rows, so that their steps lie side by side, and zeros behind each."""
+    m, steps = a.shape
+    for i in range(m):
+        target[i * padded + steps : (i + 1) * padded] = 0
+    if a.strides[1] == _PATTERN_BYTES:
+        for i in range(m):
+            for k in range(steps):
+                target[i * padded + k] = a[i, k]
+    else:
+        for k in range(steps):
+            for i in range(m):
+                target[i * padded + k] = a[i, k]
+
+
+@subroutine
+def _pack_columns(b: Patterns, target: int, patterns: Patterns) -> int:
+    """Pack columns, and zeros beside and behind them, and return the range of their exponents."""
     steps, n = b.shape
     padded = _round_up(steps, _UNIT)
-    if b.strides[1] == 2 and n == COLUMNS and steps == padded:
-        return pack_panel(b.ctypes.data, b.strides[0], steps, target)
+    if b.strides[1] == _PATTERN_BYTES and n == COLUMNS and steps == padded:
+        return int(pack_columns(b.ctypes.data, b.strides[0], steps, target))
     if n < COLUMNS or steps < padded:
-        buffer[: padded * COLUMNS] = 0
-    if b.strides[0] == 2:
+        patterns[: padded * COLUMNS] = 0
+    if b.strides[0] == _PATTERN_BYTES:
         for j in range(n):
             for k in range(steps):
-                buffer[k * COLUMNS + j] = b[k, j]
+                patterns[k * COLUMNS + j] = b[k, j]
     else:
         for k in range(steps):
             for j in range(n):
-                buffer[k * COLUMNS + j] = b[k, j]
-    return pack_panel(buffer.ctypes.data, 2 * COLUMNS, padded, target)
+                patterns[k * COLUMNS + j] = b[k, j]
+    row_bytes = COLUMNS * _PATTERN_BYTES
+    return int(pack_columns(patterns.ctypes.data, row_bytes, padded, target))
+
+
+@subroutine
+def _fold(
+    a: Patterns, b: Patterns, start: float, pairs: int, kept_bits: int, zero_exponent: int
+) -> Any:
+    """Return what a row and a column make of a sum, block by block, in integers."""
+    total = _get_bits(start)
+    for k in range(0, a.size, pairs):
+        if total & _SIZE > _INFINITY:
+            return _get_float(_NAN)
+        stop = min(k + pairs, a.size)
+        total = _add_block(a[k:stop], b[k:stop], total, kept_bits, zero_exponent)
+    return _get_float(total)
+
+
+@subroutine
+def _add_block(a: Patterns, b: Patterns, before: int, kept_bits: int, zero_exponent: int) -> int:
+    """Return the pattern of the accumulator after a block, from one that is not NaN."""
+    size = before & _SIZE
+    is_plus, is_minus = before == _INFINITY, before == _INFINITY | _SIGN
+    own = max(size >> _FRACTION_BITS, 1) - _BIAS
+    largest = own if size else zero_exponent
+    for k in range(a.size):
+        x, y = int(np.int64(a[k])), int(np.int64(b[k]))
+        left, right = x & _FACTOR_SIZE, y & _FACTOR_SIZE
+        if max(left, right) >= _FACTOR_INFINITY:
+            if max(left, right) > _FACTOR_INFINITY or min(left, right) == 0:
+                return _NAN
+            is_negative = (x ^ y) > _FACTOR_SIZE
+            is_plus, is_minus = is_plus or not is_negative, is_minus or is_negative
+        exponent = _get_exponent(left) + _get_exponent(right)
+        largest = max(largest, exponent if min(left, right) else largest)
+    if is_plus or is_minus:
+        return _NAN if is_plus and is_minus else _INFINITY if is_plus else _INFINITY | _SIGN
+    last = largest - kept_bits
+    significand = (size & ((1 << _FRACTION_BITS) - 1)) | (
+        np.int64(size >> _FRACTION_BITS != 0) << _FRACTION_BITS
+    )
+    total = _negate(_shift(significand, own - _FRACTION_BITS - last), before >> 31)
+    for k in range(a.size):
+        x, y = int(np.int64(a[k])), int(np.int64(b[k]))
+        left, right = x & _FACTOR_SIZE, y & _FACTOR_SIZE
+        unit = _get_exponent(left) + _get_exponent(right) - 2 * _FACTOR_BITS
+        product = _get_significand(left) * _get_significand(right)
+        total += _negate(_shift(product, unit - last), (x ^ y) >> 15)
+    return _cut(total, last)
+
+
+@subroutine
+def _get_exponent(size: int) -> int:
+    """Return the exponent of a factor without its sign."""
+    return max(size >> _FACTOR_BITS, 1) - _BIAS
+
+
+@subroutine
+def _get_significand(size: int) -> int:
+    """Return the significand of a factor without its sign."""
+    hidden = np.int64(size >> _FACTOR_BITS != 0) << _FACTOR_BITS
+    return int((size & ((1 << _FACTOR_BITS) - 1)) | hidden)
+
+
+@subroutine
+def _negate(size: int, is_negative: int) -> int:
+    return (size ^ -is_negative) + is_negative
+
+
+@subroutine
+def _shift(size: int, places: int) -> int:
+    """Return a size shifted up so many places, or down and cut."""
+    return size << min(max(places, 0), 63) >> min(max(-places, 0), 63)
+
+
+@subroutine
+def _cut(total: int, unit: int) -> int:
+    """Return the pattern of the number next to total * 2^unit in the direction of zero."""
+    if total == 0:
+        return 0
+    size, sign = abs(total), _SIGN if total < 0 else 0
+    exponent = int(_count_bits(size)) - 1 + unit
+    if exponent > _MOST:
+        return sign | _INFINITY
+    last = max(exponent - _FRACTION_BITS, _LEAST)
+    bits = _shift(size, unit - last)
+    if bits == 0:
+        return 0
+    # A normal number's leading bit adds one to its biased exponent; a subnormal one has none.
+    return sign | (bits + ((last - _LEAST) << _FRACTION_BITS))
+
+
+@emitted(types.int64, types.float32)
+def _get_bits(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    return builder.zext(builder.bitcast(x, INDEX), WORD)
+
+
+@emitted(types.float32, types.int64)
+def _get_float(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+    return builder.bitcast(builder.trunc(bits, INDEX), FLOAT)
+
+
+@emitted(types.int64, types.int64)
+def _count_bits(builder: ir.IRBuilder, size: ir.Value) -> ir.Value:
+    """The bits of a positive integer."""
+    is_never_zero = ir.IntType(1)(1)
+    signature = ir.FunctionType(WORD, [WORD, is_never_zero.type])
+    function = builder.module.declare_intrinsic("llvm.ctlz.i64", fnty=signature)
+    return builder.sub(WORD(64), builder.call(function, [size, is_never_zero]))
