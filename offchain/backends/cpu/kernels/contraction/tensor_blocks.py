@@ -316,7 +316,7 @@ def _add_block(a: Patterns, b: Patterns, before: int, kept_bits: int, zero_expon
         return _NAN if is_plus and is_minus else _INFINITY if is_plus else _INFINITY | _SIGN
     last = largest - kept_bits
     significand = (size & ((1 << _FRACTION_BITS) - 1)) | (
-        np.int64(size >> _FRACTION_BITS != 0) << _FRACTION_BITS
+        int(size >> _FRACTION_BITS != 0) << _FRACTION_BITS
     )
     total = _negate(_shift(significand, own - _FRACTION_BITS - last), before >> 31)
     for k in range(a.size):
@@ -337,8 +337,8 @@ def _get_exponent(size: int) -> int:
 @subroutine
 def _get_significand(size: int) -> int:
     """Return the significand of a factor without its sign."""
-    hidden = np.int64(size >> _FACTOR_BITS != 0) << _FACTOR_BITS
-    return int((size & ((1 << _FACTOR_BITS) - 1)) | hidden)
+    hidden = int(size >> _FACTOR_BITS != 0) << _FACTOR_BITS
+    return (size & ((1 << _FACTOR_BITS) - 1)) | hidden
 
 
 @subroutine
