@@ -213,8 +213,14 @@ def load_first(
     builder: ir.IRBuilder, kind: ir.VectorType, address: ir.Value, count: ir.Value
 ) -> ir.Value:
     """Load the first `count` lanes of a vector, and zeros; more of memory is not touched."""
+    return load_masked(builder, kind, address, mask_first(builder, kind.count, count))
+
+
+def load_masked(
+    builder: ir.IRBuilder, kind: ir.VectorType, address: ir.Value, mask: ir.Value
+) -> ir.Value:
+    """Load the lanes of a vector that a mask has, and zeros; no other memory is touched."""
     pointer = kind.as_pointer()
-    mask = mask_first(builder, kind.count, count)
     signature = ir.FunctionType(kind, [pointer, INDEX, mask.type, kind])
     name = f"llvm.masked.load.{_mangled(kind)}.p0"
     function = builder.module.declare_intrinsic(name, fnty=signature)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, product
 from math import prod
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from moot.offchain.backends.cpu.called_products import list_products
 from moot.offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
@@ -64,10 +65,13 @@ _LEAST_PANELS = 1 << 18
 _LEAST_TURNED, _LEAST_DENSE = 4, 16
 """Products that make up for the copy of a factor, by whether its steps lie side by side."""
 
-Multiply = Callable[[Floats, Floats, Floats, Floats], object]
+Factors = npt.NDArray[Any]
+"""Floats, or patterns of shorter ones, which some arithmetics multiply."""
+
+Multiply = Callable[[Factors, Factors, Floats, Floats], object]
 """(a, b, init, out): multiplies batches of matrices as `gemm` does, in some arithmetic."""
 
-Views = tuple[Floats, Floats, Floats, Floats]
+Views = tuple[Factors, Factors, Floats, Floats]
 """a, b, init and out of batches of products: (B, M, K), (B, K, N), (B, M, N) and (B, M, N)."""
 
 _ABSENT = np.empty((0, 0, 0), np.float32)
@@ -290,7 +294,7 @@ class Contraction:
         # Rows are one dimension of the matrices, in any part: only the outermost one can be cut.
         last = roles.rows[:1] + roles.columns[:1] if self._keeps_folds else roles.fold
         order = [v for v in (*roles.batch, *last) if any(v in n for n in nests)]
-        limit = _SLAB_BYTES // self._dtype.itemsize
+        limit = _SLAB_BYTES // max(operand.dtype.width for operand in self._operands[1:])
         return list(iterate_slabs([range(size) for size in sizes], order, count_copied, limit))
 
     def _plan(self, ranges: Sequence[range]) -> _Product:

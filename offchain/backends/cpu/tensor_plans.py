@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.tensor import pairs
+from moot.offchain.arithmetic.tensor.blocks import BLOCKS
 from moot.offchain.backends.cpu import plans
 from moot.offchain.backends.cpu.partials import list_defined_partials, list_wide_elements
-from moot.offchain.backends.cpu.tensor import DefinedProduct
+from moot.offchain.backends.cpu.tensor import plan_product
 from moot.offchain.backends.port import Plan
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.planning.packing import Packing
@@ -15,8 +16,8 @@ from moot.offchain.programs.graph import Node
 
 def plan_tensor(arithmetic: Arithmetic, node: Node) -> Plan:
     """Return the plan of a legal node."""
-    if node.has_short_factors and node.elements * node.fold_length > 0:
-        return DefinedProduct(node, arithmetic)
+    if node.has_short_factors:
+        return plan_product(node, BLOCKS[arithmetic.name])
     return plans.plan_node(node)
 
 
