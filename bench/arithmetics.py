@@ -1,11 +1,11 @@
-"""Training steps in each arithmetic, and by stock torch in binary32 and binary64.
+"""Training steps in each arithmetic, and by stock torch in binary32, binary64 and bfloat16.
 
     python -m moot.bench.arithmetics gpt2 resnet --threads 1 2
 
 prints a table. All sides take turns in one process, and the least time of each counts: on a machine
 that others use, too, that is what says most about the code. One thread's times are the processor's,
 which nobody else can take. An arithmetic with logs has two sides: a trainer that writes the step's
-log, and an auditor that reads it.
+log, and an auditor that reads it. Where products are of bfloat16 the model runs under autocast.
 """
 
 import argparse
@@ -26,13 +26,14 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.programs.catalogue import NAMES, SIZES
 from moot.offchain.programs.roots import ProgramTree
 from moot.offchain.programs.rounding.entries import decode_log, encode_log
 from moot.offchain.programs.rounding.journals import Reading, Writing
 
-STOCK, STOCK_64 = "stock binary32", "stock binary64"
+STOCK, STOCK_64, STOCK_16 = "stock binary32", "stock binary64", "stock bfloat16"
 
 _WARM_STEPS = 2
 
@@ -44,8 +45,13 @@ def make_sides(recipe: TrainingRecipe, arithmetics: Sequence[str]) -> dict[str, 
     sides: dict[str, Step] = {}
     for name, dtype in ((STOCK, torch.float32), (STOCK_64, torch.float64)):
         sides[name] = partial(_count, make_stock_step(recipe, dtype), count())
+    narrow = set_precision(recipe, "bf16")
+    assert isinstance(narrow, TrainingRecipe)
+    if any(ARITHMETICS[name].short_factors for name in arithmetics):
+        sides[STOCK_16] = partial(_count, make_stock_step(narrow, torch.float32), count())
     for name in arithmetics:
-        sides |= _make_ours(recipe, ARITHMETICS[name])
+        is_short = ARITHMETICS[name].short_factors is not None
+        sides |= _make_ours(narrow if is_short else recipe, ARITHMETICS[name])
     return sides
 
 

@@ -5,8 +5,9 @@
 `curves.png`, and prints the tables of `reproducibility.md`. All runs of a model start from the same
 parameters and see the same batches; dropout is off, because its random numbers are ours or torch's.
 Stock runs a second time, from parameters that are each moved to the next number, to show how far
-rounding alone carries a run. `--model` trains these alone; the plot needs matplotlib, and
-`--no-plot` does without.
+rounding alone carries a run. Where products are of bfloat16, models run under `torch.autocast`, and
+so they do once by stock torch and once in `ordered`. `--model` trains these alone, and `--way` in
+these ways alone; the plot needs matplotlib, and `--no-plot` does without.
 """
 
 import argparse
@@ -34,6 +35,7 @@ from moot.offchain.frontend.data import digit_batches, hold_out_digits, read_tex
 from moot.offchain.frontend.examples.language import LanguageSize, build_gpt2, causal_loss
 from moot.offchain.frontend.examples.vision import VisionSize, build_resnet, classify
 from moot.offchain.frontend.optimizers import SGD, AdamW
+from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.frontend.subject import Subject
 from moot.offchain.frontend.tracing import get_initial_state
@@ -47,6 +49,7 @@ DOCS = Path(__file__).parents[1]
 MEASUREMENTS = DOCS / "measurements"
 HELD_OUT = MEASUREMENTS / "curves.json"
 STOCK, NUDGED, PUBLISHED = "stock", "stock, nudged", "published"
+NARROW = ", bfloat16"
 PLOTTED = ("ordered", STOCK, NUDGED)
 WINDOW = 50
 """Steps over which the losses of the plot and of the table are averaged."""
@@ -155,10 +158,11 @@ MODELS: Mapping[str, Model] = {
 
 
 def train_ours(
-    name: str, recipe: TrainingRecipe, _: MakeStock
+    name: str, precision: str, recipe: TrainingRecipe, _: MakeStock
 ) -> Iterator[tuple[float, dict[str, torch.Tensor]]]:
     """Train our program in an arithmetic; where it has logs, as a trainer who writes them."""
-    captured = capture(recipe, trust=True, arithmetic=ARITHMETICS[name])
+    narrowed: Any = set_precision(recipe, precision)
+    captured = capture(narrowed, trust=True, arithmetic=ARITHMETICS[name])
     names = [slot.name for slot in captured.program.state]
     executor, state = Executor(captured.program), list(captured.initial_state)
     for step in count():
@@ -169,10 +173,15 @@ def train_ours(
 
 
 def train_stock(
-    recipe: TrainingRecipe, make_stock: MakeStock, *, is_nudged: bool = False
+    recipe: TrainingRecipe,
+    make_stock: MakeStock,
+    *,
+    is_nudged: bool = False,
+    precision: str = "fp32",
 ) -> Iterator[tuple[float, Tensors]]:
     """Train by eager torch."""
-    recipe = replace(recipe, model=copy.deepcopy(recipe.model))
+    narrowed: Any = set_precision(recipe, precision)
+    recipe = replace(narrowed, model=copy.deepcopy(recipe.model))
     if is_nudged:
         for parameter in recipe.model.parameters():
             parameter.data.nextafter_(torch.full_like(parameter, torch.inf))
@@ -195,9 +204,14 @@ def train_published(recipe: TrainingRecipe, _: MakeStock) -> Iterator[tuple[floa
 
 
 WAYS: Mapping[str, Train] = {
-    **{name: partial(train_ours, name) for name in ARITHMETICS},
+    **{
+        name: partial(train_ours, name, "bf16" if it.short_factors else "fp32")
+        for name, it in ARITHMETICS.items()
+    },
+    f"ordered{NARROW}": partial(train_ours, "ordered", "bf16"),
     PUBLISHED: train_published,
     STOCK: train_stock,
+    f"{STOCK}{NARROW}": partial(train_stock, precision="bf16"),
     NUDGED: partial(train_stock, is_nudged=True),
 }
 
@@ -210,10 +224,18 @@ def _note(recipe: TrainingRecipe, loss: float, tensors: Tensors) -> float:
     return loss
 
 
-def train(name: str, folder: Path) -> tuple[Losses, dict[str, float]]:
-    """Return a model's losses, and what each trained model is judged by, both by way."""
-    model, losses, judged = MODELS[name], Losses(), {}
-    for way, training in WAYS.items():
+def train(
+    name: str, folder: Path, ways: Sequence[str] = tuple(WAYS)
+) -> tuple[Losses, dict[str, float]]:
+    """Return a model's losses, and what each trained model is judged by, both by way.
+
+    Ways that are not among those asked for are taken from the tables that are there.
+    """
+    model, losses, judged = MODELS[name], Losses(), dict[str, float]()
+    if set(ways) != set(WAYS):
+        losses, judged = read(name), read_judged()[name]
+    for way in ways:
+        training = WAYS[way]
         torch.manual_seed(1)
         recipe, make_stock = model.make(folder)
         steps = islice(training(recipe, make_stock), STEPS)
@@ -221,7 +243,7 @@ def train(name: str, folder: Path) -> tuple[Losses, dict[str, float]]:
         with torch.no_grad():
             judged[way] = model.measure(recipe.model.eval())
         print(f"{name}, {way}: {judged[way]}", flush=True)
-    return losses, judged
+    return {way: losses[way] for way in WAYS}, {way: judged[way] for way in WAYS}
 
 
 def write(name: str, losses: Losses, judged: Mapping[str, float]) -> None:
@@ -238,7 +260,7 @@ def read(name: str) -> Losses:
     """Read a table of a model's losses."""
     with (MEASUREMENTS / f"curves-{name}.csv").open(encoding="ascii") as file:
         rows = list(csv.DictReader(file))
-    return {way: [float(row[way]) for row in rows] for way in WAYS}
+    return {way: [float(row[way]) for row in rows] for way in WAYS if way in rows[0]}
 
 
 def read_judged() -> dict[str, dict[str, float]]:
@@ -287,12 +309,13 @@ def main() -> None:
     """Train, write and plot."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", nargs="*", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--way", nargs="*", choices=WAYS, default=list(WAYS))
     parser.add_argument("--only-plot", action="store_true", help="plot the tables that are there")
     parser.add_argument("--no-plot", action="store_true", help="write the tables alone")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         for name in [] if options.only_plot else options.model:
-            write(name, *train(name, Path(directory)))
+            write(name, *train(name, Path(directory), options.way))
     tables = {name: read(name) for name in MODELS}
     print("| model | way | last loss | apart from stock's | held out |\n|---|---|---:|---:|---:|")
     for name, losses in tables.items():
