@@ -46,6 +46,7 @@ def testnet() -> None:
 )
 @click.option("--watcher", is_flag=True, help="Start a watcher, too, which may bond a claim.")
 @options.leaf
+@options.precision
 @options.arithmetic
 @click.option("--steps", default=4, show_default=True, help="Steps of the job.")
 @click.option(
@@ -66,6 +67,7 @@ def up(
     job: str | None,
     watcher: bool,  # noqa: FBT001 - click passes it
     leaf: str | None,
+    precision: str,
     arithmetic: str,
     steps: int,
     commit_blocks: int,
@@ -107,7 +109,8 @@ def up(
         page = net.show_court()
         tell("court", f"{page} shows the court", url=page)
         if job or providers:
-            about: tuple[str, ...] = ("--program", job or DEFAULT_JOB, "--steps", str(steps))
+            about: tuple[str, ...] = ("--program", job or DEFAULT_JOB, "--precision", precision)
+            about = (*about, "--steps", str(steps))
             about += ("--leaf", "operator" if is_ruled else "scalar")
             about += ("--commit-blocks", str(commit_blocks))
             status = _play(net, tell, about, urls)

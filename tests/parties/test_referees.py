@@ -11,9 +11,7 @@ from moot.contracts.deployment import deploy_availability, deploy_referee
 from moot.contracts.model.types import Address, Job
 from moot.contracts.reasons import Status
 from moot.offchain.arithmetic.base import Arithmetic
-from moot.offchain.arithmetic.exact import EXACT
-from moot.offchain.arithmetic.logged import LOGGED
-from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.table import ARITHMETICS
 from moot.offchain.chain import connect
 from moot.offchain.chain.devnode.server import DevNode, serve
 from moot.offchain.disputes.referee.terms import make_terms
@@ -30,7 +28,10 @@ from tests.parties.nets import EASY, MOOT, PATIENCE_S, Heard, call_client
 from tests.store_helpers import serving
 
 ACCOUNTS = 8
-EVERY_RULE = {"ordered": ("ordered", "logged"), "exact": ("exact",)}
+EVERY_RULE = {
+    "ordered": ("ordered", "logged"),
+    **{name: (name,) for name in ("exact", "hopper", "ampere")},
+}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def config(node: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return testnet.configure(tmp_path, common, "client")
 
 
-@pytest.mark.parametrize("arithmetic", [ORDERED, EXACT, LOGGED])
+@pytest.mark.parametrize("arithmetic", ARITHMETICS.values(), ids=str)
 def test_each_is_recognised(node: str, arithmetic: Arithmetic) -> None:
     """What stands is this version's for programs of its own arithmetic, and for no others."""
     with connect(node) as chain:

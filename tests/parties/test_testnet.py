@@ -6,15 +6,17 @@ import subprocess
 import pytest
 
 from moot.command.client import choose_clock
+from moot.offchain.arithmetic.table import ARITHMETICS
 from tests.end_to_end.command import complaint, moot
 from tests.parties.nets import MOOT, PATIENCE_S
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arithmetic", ["ordered", "exact", "logged"])
+@pytest.mark.parametrize("arithmetic", ARITHMETICS)
 def test_a_net_plays_a_job_in_an_arithmetic(arithmetic: str) -> None:
     """The referee and all parties have it; in `logged`, a verifier is started. The liar loses."""
     words = ("testnet", "up", "--job", "mlp", "--steps", "2", "--cheat", "wrong-output:step=1")
+    words += ("--precision", "bf16" if ARITHMETICS[arithmetic].short_factors else "fp32")
     done = subprocess.run(  # noqa: S603 - ours
         [*MOOT, *words, "--arithmetic", arithmetic, "--json"],
         capture_output=True,
