@@ -101,6 +101,15 @@ def shrink_columns(rng: np.random.Generator, a: Numbers, b: Numbers, init: Numbe
     a[:, :, a.shape[2] // 3 : a.shape[2] // 2] = 0
 
 
+def vanish(rng: np.random.Generator, a: Numbers, b: Numbers, init: Numbers) -> None:
+    """Let products be smaller than all numbers, and only some sums of them be larger."""
+    a *= np.exp2(rng.integers(-77, -74, (*a.shape[:2], 1)))
+    b *= np.exp2(rng.integers(-77, -74, (len(b), 1, b.shape[2])))
+    np.abs(a, out=a)
+    np.abs(b, out=b)
+    init *= 2.0**-149 * (rng.random(init.shape) < 0.1)
+
+
 def grow(rng: np.random.Generator, a: Numbers, b: Numbers, init: Numbers) -> None:
     """Let sums be infinite, or nearly."""
     for x in (a, b):
@@ -133,12 +142,12 @@ NUMBERS: Mapping[str, Callable[[np.random.Generator, Numbers, Numbers, Numbers],
     "wide": widen,
     "subnormal": shrink,
     "least": shrink_columns,
+    "vanishing": vanish,
     "huge": grow,
     "full": fill,
     "sparse": empty,
 }
-OTHERS = ("special", "unlucky", "bits")
-KINDS = (*NUMBERS, *OTHERS)
+KINDS = (*NUMBERS, "special", "pairs", "bits")
 
 
 @np.errstate(over="ignore")
@@ -154,13 +163,14 @@ def draw(kind: str, shape: Shape, seed: int) -> tuple[Patterns, Patterns, Floats
     if kind == "bits":
         a, b = (rng.integers(0, 1 << 16, x.shape).astype(np.uint16) for x in (a, b))
         init = rng.integers(0, 1 << 32, init.shape).astype(np.uint32).view(np.float32)
-    if kind == "unlucky":  # let infinities be beside the least exponents
-        a[rng.random(a.shape) < 0.5] &= 0x80FF
-    if kind in OTHERS[:2]:
-        likely = 0.02 if kind == "special" else 0.0005
+    if kind == "special":
         for x, choice in ((a, SPECIAL), (b, SPECIAL), (init, SPECIAL_STARTS)):
-            is_special = rng.random(x.shape) < likely
+            is_special = rng.random(x.shape) < 0.02
             x[is_special] = rng.choice(choice, int(is_special.sum()))
+    if kind == "pairs":  # of infinities and NaNs, beside factors whose exponents make up for them
+        b &= 0x8FFF
+        has_pair = rng.random(a.shape[:2]) < 0.5
+        a[has_pair, :2] = rng.choice(SPECIAL[:3], (int(has_pair.sum()), min(2, steps)))
     return a, b, init
 
 
