@@ -13,6 +13,7 @@ from moot.offchain.arithmetic.evaluate import SIGNATURES
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import TENSOR
 from moot.offchain.backends.cpu import contractions, folds, gathers, indexing, maps
 from moot.offchain.backends.cpu.engines import get_engine
 from moot.offchain.backends.cpu.partials import list_partials
@@ -70,8 +71,10 @@ def canonical(dtype: DType, elements: Sequence[int]) -> bytes:
 class Case:
     """A node and its operands' tensors, number i being what the references i read."""
 
-    def __init__(self, node: Node, tensors: Sequence[Array]) -> None:
-        check_node(node, ORDERED)
+    def __init__(
+        self, node: Node, tensors: Sequence[Array], arithmetic: Arithmetic = ORDERED
+    ) -> None:
+        check_node(node, arithmetic)
         self.node = node
         self.tensors = tensors
         self.flats = [
@@ -188,6 +191,17 @@ def contract_cases(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def chain_cases(draw: st.DrawFn, arithmetic: Arithmetic) -> Case:
+    """Draw a contraction whose factors are shorter than its numbers."""
+    d, short = Draw(draw), arithmetic.short_factors
+    assert short is not None
+    shape, fold_shape = d.shape(0, 3), d.shape(1, 2)
+    operands = tuple(d.operand(dtype, shape + fold_shape) for dtype in (FLOAT32, short, short))
+    node = Node(Kind.CONTRACT, Function.FMA, FLOAT32, shape, operands, fold_shape)
+    return Case(node, d.tensors, arithmetic)
+
+
+@st.composite
 def reduce_cases(draw: st.DrawFn) -> Case:
     """Draw a reduction by any function."""
     d = Draw(draw)
@@ -288,6 +302,19 @@ def test_node_equals_definition(kind: str, data: st.DataObject) -> None:
 def test_exact_sum_equals_definition(kind: str, data: st.DataObject) -> None:
     """Any fold's output in `exact` is its definition's, bit for bit, likewise."""
     data.draw(KINDS[kind]).check(EXACT)
+
+
+@pytest.mark.parametrize("arithmetic", TENSOR, ids=str)
+@given(data=st.data())
+def test_chain_of_blocks_equals_definition(arithmetic: Arithmetic, data: st.DataObject) -> None:
+    """Any contraction of bfloat16 is its definition's, bit for bit, and so are its accumulators."""
+    case = data.draw(chain_cases(arithmetic))
+    case.check(arithmetic)
+    if case.node.elements:
+        element = data.draw(st.integers(0, case.node.elements - 1))
+        fast = get_engine(arithmetic).list_partials(case.node, element, case.flats)
+        defined = compute_partials(arithmetic, case.node, element, STEP, case.fetch)
+        assert [int.from_bytes(each.tobytes(), "little") for each in fast] == defined
 
 
 @pytest.mark.parametrize("kind", FOLDING)
