@@ -19,6 +19,7 @@ from moot.offchain.arithmetic.evaluate import evaluate
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
 from moot.offchain.arithmetic.table import ARITHMETICS
+from moot.offchain.backends.cpu.scalars import narrow
 from moot.offchain.backends.table import DEFAULT, get_backend
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.native.threads import set_threads
@@ -78,8 +79,11 @@ DRAWS: Sequence[Draw] = (
 )
 
 
-def make_nodes() -> Iterator[Node]:
-    """Yield operators of each kind of work, with accesses that have kernels and that have none."""
+def make_nodes(short: DType | None = None) -> Iterator[Node]:
+    """Yield operators of each kind of work, with accesses that have kernels and that have none.
+
+    Contractions of factors of a shorter type are among them, if there is one.
+    """
     zero, n, length = immediate(F32, 0), SIDE, LENGTH
     for divisor in (0, 3):
 
@@ -87,11 +91,13 @@ def make_nodes() -> Iterator[Node]:
             terms = ((variable, max(1, divisor)),)
             return Row(size, terms=terms, divisor=max(1, divisor))
 
-        def read(*rows: Row, reference: int = 0) -> Operand:
-            return Operand(Origin.NODE, F32, reference, rows=rows)
+        def read(*rows: Row, reference: int = 0, dtype: DType = F32) -> Operand:
+            return Operand(Origin.NODE, dtype, reference, rows=rows)
 
-        a, b = read(along(n, 0), along(n, 2)), read(along(n, 1), along(n, 2), reference=1)
-        yield Node(Kind.CONTRACT, Function.FMA, F32, (n, n), (zero, a, b), (n,))
+        for dtype in dict.fromkeys((F32, short or F32)):
+            a = read(along(n, 0), along(n, 2), dtype=dtype)
+            b = read(along(n, 1), along(n, 2), reference=1, dtype=dtype)
+            yield Node(Kind.CONTRACT, Function.FMA, F32, (n, n), (zero, a, b), (n,))
         x = read(along(n, 0), along(length, 1))
         for function in (Function.ADD, Function.MAX, Function.MUL):
             yield Node(Kind.REDUCE, function, F32, (n,), (zero, x), (length,))
@@ -121,6 +127,10 @@ def list_tensors(node: Node, draw: Draw) -> list[Array | None]:
             found.append(np.ones(sizes, np.float32))
         else:
             found.append(draw(rng, prod(sizes) // SIDE).reshape(sizes))
+        if operand.dtype is DType.BFLOAT16 and found[-1] is not None:
+            narrowed = np.empty(sizes, np.uint16)
+            narrow(found[-1], narrowed)
+            found[-1] = narrowed
     return found
 
 
@@ -169,7 +179,7 @@ def main() -> None:
     with standard_environment():
         for arithmetic in ARITHMETICS.values():
             usual, worst = dict[Work, float](), dict[Work, tuple[float, str]]()
-            for node in make_nodes():
+            for node in make_nodes(arithmetic.short_factors):
                 work, named = find_work(node), [*DRAWS]
                 if work is Work.POWER and arithmetic.name == "logged":
                     continue

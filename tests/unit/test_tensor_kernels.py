@@ -248,7 +248,8 @@ def test_layouts_change_nothing(block: Block, turned: str, step: int) -> None:
     """Factors, starts and results may have any strides, and nothing beside results is written."""
     for seed, shape in enumerate([(2, 19, 64, 70), (2, 50, 33, 9), (1, 4, 80, COLUMNS)]):
         a, b, init = draw("special", shape, seed)
-        arrays = {"a": a, "b": b, "init": init, "out": np.zeros_like(init)}
+        arrays: dict[str, npt.NDArray[Any]] = {"a": a, "b": b, "init": init}
+        arrays["out"] = np.zeros_like(init)
         views = [scatter(x, step, is_turned=name in turned) for name, x in arrays.items()]
         for start in (init, np.broadcast_to(init[:, :1], init.shape)):
             expected = fold(block, a, b, np.array(start))
@@ -329,7 +330,7 @@ def evaluate(block: Block, node: Node, flats: Sequence[npt.NDArray[Any] | None])
     return np.array(found, np.uint32).reshape(node.shape)
 
 
-def make_nodes() -> Iterator[tuple[str, Node, list[Shape]]]:
+def make_nodes() -> Iterator[tuple[str, Node, list[tuple[int, ...]]]]:
     """Yield contractions, and the shapes of their tensors; of constants there is none."""
     zero, one = immediate(DType.FLOAT32, 1 << 31), immediate(DType.BFLOAT16, 0x3FC0)
     start = Operand(Origin.NODE, DType.FLOAT32, 2, 0, (Row(7, 0, ((1, 1),)),))
