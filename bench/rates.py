@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.environment import standard_environment
@@ -19,9 +20,9 @@ from moot.offchain.arithmetic.evaluate import evaluate
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
 from moot.offchain.arithmetic.table import ARITHMETICS
-from moot.offchain.backends.cpu.scalars import narrow
 from moot.offchain.backends.table import DEFAULT, get_backend
 from moot.offchain.commitments.tensors import Array
+from moot.offchain.frontend.exchange import to_array
 from moot.offchain.native.threads import set_threads
 from moot.offchain.programs.cost import compute_operator_cost
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
@@ -128,9 +129,7 @@ def list_tensors(node: Node, draw: Draw) -> list[Array | None]:
         else:
             found.append(draw(rng, prod(sizes) // SIDE).reshape(sizes))
         if operand.dtype is DType.BFLOAT16 and found[-1] is not None:
-            narrowed = np.empty(sizes, np.uint16)
-            narrow(found[-1], narrowed)
-            found[-1] = narrowed
+            found[-1] = to_array(torch.from_numpy(found[-1]).bfloat16())
     return found
 
 
