@@ -1,5 +1,6 @@
 """The seam of arithmetics: programs carry one, and another one is a meaning and an engine."""
 
+import pickle
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
@@ -136,6 +137,12 @@ def test_files_carry_the_arithmetic() -> None:
     assert decoded == program
     assert decoded.arithmetic is WIDE
     assert ProgramTree(decoded).header == ProgramTree(program).header
+
+
+def test_another_process_has_the_same_arithmetic() -> None:
+    """What is sent to a process of a pool, and comes back, is equal."""
+    for arithmetic in table.ARITHMETICS.values():
+        assert pickle.loads(pickle.dumps(arithmetic)) == arithmetic  # noqa: S301 - ours
 
 
 def test_an_unknown_arithmetic_is_refused() -> None:
