@@ -8,7 +8,7 @@ an integer, adds these up, and cuts their sum to binary32.
 This holds for numbers of usual size, which these are the preconditions of:
 
 - no factor is infinite or NaN, and no product of two has an exponent above `MOST_EXPONENT`;
-- there are `MOST_STEPS` steps at most, and a term is cut 25 bits below the largest exponent at most.
+- there are `MOST_STEPS` steps at most, and terms are cut 25 bits below the largest one or fewer.
 
 Sums that may be wrong all the same are marked, and not written; in their lanes there is anything:
 
@@ -17,7 +17,7 @@ Sums that may be wrong all the same are marked, and not written; in their lanes 
   of 2^-126, so that no sum is a subnormal number; and whatever is too small for binary32 is cut to
   zero, as is what became of it;
 - those with a block that adds up to almost 2^31. A term is below 2^27, and 16 of them and an
-  accumulator go beyond 2^31 by less than a thirtieth of it: such a sum comes out near the other end.
+  accumulator go beyond 2^31 by less than a thirtieth: such a sum comes out near the other end.
 
 To have most of what is small in its range, the tile works on numbers of 2^`_LIFT` times the size.
 """
