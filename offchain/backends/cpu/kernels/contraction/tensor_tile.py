@@ -8,7 +8,8 @@ an integer, adds these up, and cuts their sum to binary32.
 This holds for numbers of usual size, which these are the preconditions of:
 
 - no factor is infinite or NaN, and no product of two has an exponent above `MOST_EXPONENT`;
-- there are `MOST_STEPS` steps at most, and terms are cut 25 bits below the largest one or fewer.
+- terms are cut 25 bits below the largest exponent, or fewer, and a block has 16 products, or fewer;
+- there are `MOST_STEPS` steps at most.
 
 Sums that may be wrong all the same are marked, and not written; in their lanes there is anything:
 
