@@ -35,6 +35,7 @@ from moot.offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, INDEX, LANES, 
 Floats = npt.NDArray[np.float32]
 Patterns = npt.NDArray[np.uint16]
 Integers = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.uint32]
 Bytes = npt.NDArray[np.uint8]
 
 _UNIT = 16
@@ -43,7 +44,7 @@ _UNIT = 16
 _GROUP = 16
 """Rows that are read at once where their steps do not lie side by side."""
 
-_PATTERN_BYTES = 2
+_PATTERN_BYTES, _RANGE_BYTES = 2, 8
 _LOWER_HALF = 0xFFFFFFFF
 
 _NAN, _INFINITY, _SIGN, _SIZE = 0x7FC00000, 0x7F800000, 1 << 31, 0x7FFFFFFF
@@ -76,14 +77,9 @@ def _place(rows: int, depth: int) -> tuple[int, int, int, int, int]:
     columns = rows * 2 * depth * A_STEP_BYTES
     marks = columns + depth * B_STEP_BYTES
     ranges = marks + ROWS * COLUMNS * MARK_BYTES
-    patterns = ranges + rows * 8
-    return (
-        columns,
-        marks,
-        ranges,
-        patterns,
-        patterns + depth * max(_GROUP, COLUMNS) * _PATTERN_BYTES,
-    )
+    patterns = ranges + rows * _RANGE_BYTES
+    end = patterns + depth * max(_GROUP, COLUMNS) * _PATTERN_BYTES
+    return columns, marks, ranges, patterns, end
 
 
 @kernel(
@@ -114,7 +110,7 @@ def multiply_parts(
         b: (B, K, N), any strides.
         out: (B, M, N) with contiguous rows, which shares no memory with a and b.
         scratch: `count_scratch_bytes` of memory.
-        pairs: the steps of a block: a multiple of `TURN` that `_UNIT` is one of.
+        pairs: the steps of a block: a multiple of `TURN`, and a divisor of `_UNIT`.
         kept_bits: how many bits below the largest exponent a term is cut, 25 at most.
         zero_exponent: the exponent with which a term that is zero takes part: a small one.
         depth: steps that are computed at a time: `divide_steps`.
@@ -168,17 +164,15 @@ def multiply_parts(
                         at_rows + at_marks,
                     ):
                         continue
-                    for i in range(row, row + height):
-                        for j in range(column, column + width):
-                            if marks[(i - row) * COLUMNS + j - column] < LEAST_MARK:
-                                out[z, i, j] = _fold(
-                                    a[z, i, k:deep],
-                                    b[z, k:deep, j],
-                                    out[z, i, j],
-                                    pairs,
-                                    kept_bits,
-                                    zero_exponent,
-                                )
+                    _fold_marked(
+                        a[z, row : row + height, k:deep],
+                        b[z, k:deep, column : column + width],
+                        out[z, row : row + height, column : column + width],
+                        marks,
+                        pairs,
+                        kept_bits,
+                        zero_exponent,
+                    )
 
 
 @kernel(
@@ -279,6 +273,23 @@ def _pack_columns(b: Patterns, target: int, patterns: Patterns) -> int:
                 patterns[k * COLUMNS + j] = b[k, j]
     row_bytes = COLUMNS * _PATTERN_BYTES
     return int(pack_columns(patterns.ctypes.data, row_bytes, padded, target))
+
+
+@subroutine
+def _fold_marked(
+    a: Patterns,
+    b: Patterns,
+    out: Floats,
+    marks: Marks,
+    pairs: int,
+    kept_bits: int,
+    zero_exponent: int,
+) -> None:
+    """Add the products to those elements of a tile that are marked."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            if marks[i * COLUMNS + j] < LEAST_MARK:
+                out[i, j] = _fold(a[i], b[:, j], out[i, j], pairs, kept_bits, zero_exponent)
 
 
 @subroutine

@@ -8,16 +8,19 @@ an integer, adds these up, and cuts their sum to binary32.
 This holds for numbers of usual size, which these are the preconditions of:
 
 - no factor is infinite or NaN, and no product of two has an exponent above `MOST_EXPONENT`;
+- terms are cut 25 bits below the largest exponent, or fewer, and a block has 16 products, or fewer;
 - there are `MOST_STEPS` steps at most.
 
-Sums that may be wrong all the same are marked, and not written:
+Sums that may be wrong all the same are marked, and not written; in their lanes there is anything:
 
 - those that start from NaN, an infinity, or a number of 2^`_MOST_START` or more;
-- those with a block whose terms are all so small that its sum might be a subnormal number;
-- those with a block that adds up to almost 2^31, where the integers end.
+- those with a block whose largest exponent is below -101. From there on the last of 25 bits is that
+  of 2^-126, so that no sum is a subnormal number; and whatever is too small for binary32 is cut to
+  zero, as is what became of it;
+- those with a block that adds up to almost 2^31. A term is below 2^27, and 16 of them and an
+  accumulator go beyond 2^31 by less than a thirtieth: such a sum comes out near the other end.
 
-Terms that are too small for binary32 do no harm beside a larger one, which cuts them to zero. To
-have most of what is small in its range, the tile works on numbers of 2^`_LIFT` times the size.
+To have most of what is small in its range, the tile works on numbers of 2^`_LIFT` times the size.
 """
 # mypy: disallow-untyped-calls=False
 # (numba annotates only a part of what it exports)
@@ -78,11 +81,11 @@ LEAST_EXPONENT = 1 - _BIAS - _LIFT
 """The least exponent of a product that a lifted number has; below, products look like zero."""
 
 LEAST_MARK = (-101 + _BIAS + _LIFT) << _FRACTION_BITS
-"""The least mark of a sum that is right. Marks are the least of what is said of each block: the
-exponent of its largest term, which makes results normal numbers from 2^-101 on, and how far its sum
-is from the end of integers, so many units of which are enough."""
+"""The least mark of a sum that is right. A mark is the least of two numbers for each block: the
+largest exponent of its terms, as binary32 has it, and how far its sum is above `_LAST`."""
 
 _LAST = _SIGN_BIT - LEAST_MARK // 2
+"""The sum from which on, up to its negative, there are `LEAST_MARK` of them, around 2^31."""
 
 _VECTOR = ir.VectorType(FLOAT, LANES)
 _BITS = ir.VectorType(INDEX, LANES)
@@ -163,17 +166,17 @@ def multiply_tile(
     """Add the products of packed factors to sums in place, and return whether any is marked.
 
     Sums that are marked stay as they are. Arguments:
-    rows: of the tile, from 1 to `ROWS`; for those beyond, the first one is taken again.
-    columns: of the tile, from 1 to `COLUMNS`; all of these are packed, whatever is in them.
-    a, a_row_step: address of the first row of a, and bytes between rows: each has numbers in
-        its first half, and exponents in the second, as `pack_row` leaves them.
-    b: address of columns of b, as `pack_columns` leaves them.
-    blocks, turns: blocks of products, at least 1, and how many times `TURN` each of them has.
-    kept_bits: how many bits below the largest exponent a term is cut.
-    spares_zeros: 1 if no product but zeros has an exponent below `LEAST_EXPONENT`; else 0, and
-        a sum is marked for a block of zeros, too, before it has other terms.
-    target, target_step: address of the sums, and bytes between rows, which are contiguous.
-    marks: address of `ROWS` rows of `COLUMNS` marks of 32 bits: see `LEAST_MARK`.
+        rows: of the tile, from 1 to `ROWS`; for those beyond, the first one is taken again.
+        columns: of the tile, from 1 to `COLUMNS`; all of these are packed, whatever is in them.
+        a, a_row_step: address of the first row of a, and bytes between rows: each has numbers in
+            its first half, and exponents in the second, as `pack_row` leaves them.
+        b: address of columns of b, as `pack_columns` leaves them.
+        blocks, turns: blocks of products, at least 1, and how many times `TURN` each of them has.
+        kept_bits: how many bits below the largest exponent a term is cut.
+        spares_zeros: 1 if no product but zeros has an exponent below `LEAST_EXPONENT`; else 0, and
+            a sum is marked for a block of zeros, too, before it has other terms.
+        target, target_step: address of the sums, and bytes between rows, which are contiguous.
+        marks: address of `ROWS` rows of `COLUMNS` marks of 32 bits: see `LEAST_MARK`.
     """
     spots = _find_spots(builder, rows, columns, target, target_step)
     begun = [_begin(builder, spot) for spot in spots]
@@ -246,7 +249,8 @@ def _begin(builder: ir.IRBuilder, spot: _Spot) -> tuple[ir.Value, ir.Value]:
     start = vectors.load_masked(builder, _VECTOR, spot.address, spot.is_inside)
     size = builder.and_(builder.bitcast(start, _BITS), _splat(_SIGN_BIT - 1))
     is_usual = builder.icmp_unsigned("<", size, _splat(_MOST_START + _BIAS << _FRACTION_BITS))
-    return builder.fmul(start, _power(_LIFT)), builder.sext(is_usual, _BITS)
+    usual = builder.select(is_usual, start, ir.Constant(_VECTOR, None))
+    return builder.fmul(usual, _power(_LIFT)), builder.sext(is_usual, _BITS)
 
 
 def _finish(builder: ir.IRBuilder, spot: _Spot, lifted: ir.Value, mark: ir.Value) -> ir.Value:
@@ -332,9 +336,9 @@ def pack_row(
 
     It is the largest of the packed ones in the upper half of a word, and in the lower half what is
     one less than the least that is no zero's. Arguments:
-    source: address of its patterns, which lie side by side.
-    groups: so many vectors of them.
-    numbers, exponents: addresses of where they go.
+        source: address of its patterns, which lie side by side.
+        groups: so many vectors of them.
+        numbers, exponents: addresses of where they go.
     """
 
     def pack(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
@@ -364,10 +368,10 @@ def pack_columns(
 
     In a packed exponent, the lower half is that of a column of the first vector, the upper half
     that of one in the same lane of the second. Arguments:
-    source, source_step: address of their patterns, of which those of a step lie side by side,
-        and bytes between steps.
-    steps: how many there are, at least 1.
-    target: address of where they go.
+        source, source_step: address of their patterns, of which those of a step lie side by side,
+            and bytes between steps.
+        steps: how many there are, at least 1.
+        target: address of where they go.
     """
 
     def pack(k: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
