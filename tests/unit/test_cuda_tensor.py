@@ -1,7 +1,7 @@
 """The arithmetics of tensor cores in kernels for devices: blocks of products of bfloat16."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -13,20 +13,35 @@ from moot.offchain.arithmetic import float32
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.arithmetic.tensor import TENSOR
 from moot.offchain.arithmetic.tensor.blocks import BFLOAT16, BLOCKS, Block, add_block, add_chain
-from moot.offchain.backends.cuda import ptx
+from moot.offchain.backends.cuda import emulator, ptx
+from moot.offchain.backends.cuda.backend import Cuda
+from moot.offchain.backends.cuda.driver import Driver
 from moot.offchain.backends.cuda.emulator import Emulator, multiply
 from moot.offchain.backends.cuda.kernel import Kernel, Products, make_instruction
 from moot.offchain.backends.cuda.matrices import Matrices
-from moot.offchain.backends.cuda.tensor import products, rows
-from moot.offchain.backends.cuda.tensor.blocks import add_chains
+from moot.offchain.backends.cuda.plans import Single, Tiled
+from moot.offchain.backends.cuda.tensor import products, rows, trial
+from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES, Tile
 from moot.offchain.backends.cuda.tiling import find_split
 from moot.offchain.backends.table import get_backend
 from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import DeviceError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.precision import set_precision
 from moot.offchain.programs.graph import Node, Operand, Origin, Row, immediate
 from tests.quick import every, only, share
-from tests.unit.test_cuda import assemble, encode, find_assembler, list_contractions, upload
+from tests.unit.test_cuda import (
+    NEEDS_DEVICE,
+    assemble,
+    encode,
+    find_assembler,
+    list_contractions,
+    upload,
+)
 from tests.unit.test_cuda import make_product as make_wide
 from tests.unit.test_tensor_blocks import KINDS, draw
 
@@ -222,6 +237,126 @@ def test_the_order_of_threads_makes_no_difference() -> None:
     tile = Tile((2, 2), (1, 1), 16)
     found = {compute("hopper", node, tensors, tile, seed) for seed in range(8)}
     assert found == {define("hopper", node, tensors)}
+
+
+CHANGES = {
+    "fewer products": {"pairs": 4},
+    "other products": {"pairs": 8},
+    "more products": {"pairs": 16},
+    "all products": {"pairs": 32},
+    "a bit less": {"kept_bits": 23},
+    "a bit": {"kept_bits": 24},
+    "a bit more": {"kept_bits": 25},
+    "two bits more": {"kept_bits": 26},
+    "zeros are less": {"zero_exponent": -134},
+    "zeros": {"zero_exponent": -133},
+    "zeros are more": {"zero_exponent": -132},
+    "zeros are much more": {"zero_exponent": -131},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@BY_ARITHMETIC
+def test_sums_that_are_tried_tell_blocks_apart(name: str, change: dict[str, int]) -> None:
+    """Whoever adds up otherwise in anything has another sum."""
+    tried, block = trial.draw_trial(), BLOCKS[name]
+    other = Block(**{**asdict(block), **change})
+    assert np.array_equal(tried.define(other), tried.define(block)) == (other == block)
+
+
+@BY_ARITHMETIC
+def test_tensor_cores_are_tried_before_they_are_used(name: str) -> None:
+    """A device that computes an arithmetic is tried once; another is refused in one line."""
+    node, arithmetic = NODES["as it is"], ARITHMETICS[name]
+    machine = Emulator()
+    backend = Cuda(machine)
+    assert isinstance(backend.plan(node, arithmetic), Chained)
+    machine.launch = refuse_launch  # type: ignore[method-assign]  # a machine that is tried again
+    assert isinstance(backend.plan(node, arithmetic), Chained)
+    assert not backend.is_fusible(node, arithmetic)
+    (other,) = (block for key, block in BLOCKS.items() if key != name)
+    expected = (
+        rf"does not compute {name} .*; blocks of {other.pairs} products and {other.kept_bits}"
+    )
+    with pytest.raises(DeviceError, match=expected) as caught:
+        Cuda(Emulator(block=other)).plan(node, arithmetic)
+    assert "\n" not in caught.value.message
+
+
+def refuse_launch(*_: object) -> None:
+    """Fail: nothing should be launched."""
+    raise AssertionError
+
+
+@pytest.mark.parametrize("change", ["rounding", "order"])
+def test_another_rounding_or_order_is_refused(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums that are rounded up, or whose blocks are added from the last to the first."""
+
+    def add_otherwise(block: Block, a: Patterns, b: Patterns, before: Sums) -> Sums:
+        if change == "order":
+            return add_chains(block, a[..., ::-1], b[..., ::-1], before)
+        exact = add_chains(replace(block, kept_bits=block.kept_bits + 1), a, b, before)
+        return np.maximum(add_chains(block, a, b, before), exact)
+
+    monkeypatch.setattr(emulator, "add_chains", add_otherwise)
+    with pytest.raises(DeviceError, match="does not compute ampere on its tensor cores"):
+        Cuda(Emulator()).plan(NODES["as it is"], ARITHMETICS["ampere"])
+
+
+@pytest.mark.parametrize(
+    ("capability", "fitting"),
+    [
+        ((7, 5), None),
+        ((8, 0), "ampere"),
+        ((8, 9), "ampere"),
+        ((9, 0), "hopper"),
+        ((10, 0), "hopper"),
+        ((12, 0), "hopper"),
+    ],
+)
+def test_a_device_of_another_generation_is_refused(
+    capability: tuple[int, int], fitting: str | None
+) -> None:
+    """One line says which arithmetic fits, if any does; all else is as in `ordered`."""
+    backend = Cuda(Emulator(capability=capability))
+    for name, arithmetic in ARITHMETICS.items():
+        assert isinstance(backend.plan(make_wide(4, 5, 6), arithmetic), Tiled | Single)
+        if name == fitting:
+            assert isinstance(backend.plan(NODES["odd"], arithmetic), Chained)
+            continue
+        says = (
+            f"computes {fitting} .* the arithmetic {fitting}," if fitting else "has no tensor cor"
+        )
+        with pytest.raises(DeviceError, match=says):
+            backend.plan(NODES["odd"], arithmetic)
+
+
+@pytest.mark.parametrize("name", only(["mlp"], ["mlp", "gpt2"]))
+@pytest.mark.parametrize("arithmetic", BLOCKS)
+def test_captured_programs_have_the_same_states(name: str, arithmetic: str) -> None:
+    """Training in bfloat16 has the processor's states, step by step."""
+    recipe = set_precision(build(name, "tiny"), "bf16")
+    captured = capture(recipe, trust=True, arithmetic=ARITHMETICS[arithmetic])
+    theirs = Executor(captured.program, backend="cuda-emulator")
+    ours, state = Executor(captured.program), list(captured.initial_state)
+    for step in range(2):
+        batch = captured.batch(step)
+        expected = ours.run(state, batch, step)
+        assert encode(theirs.run(state, batch, step)) == encode(expected)
+        state = expected
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=NEEDS_DEVICE) for kind in KINDS])
+def test_a_device_computes_the_processor_s_products(kind: str) -> None:
+    """The device has the bits of its generation."""
+    device = Driver()
+    for name in device.generations:
+        trial.require_blocks(device, ARITHMETICS[name])
+        for node, expected in zip(NODES.values(), define_all(name, kind), strict=True):
+            for tile in TILES:
+                plan = Chained(device, node, BLOCKS[name], tile)
+                tensors = [upload(device, x) for x in draw_tensors(node, kind)]
+                assert encode([plan.run(tensors, 0).get()]) == [expected]
 
 
 def list_kernels() -> list[Kernel]:
