@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from moot.bench.models import make_stock_step
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
@@ -31,8 +32,12 @@ from moot.offchain.execution.preparation import Preparation
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.capture.captured import Captured
 from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, immediate
+
+PARTS = ("products", "hashes", "states", "steps")
+"""What is measured; tensor cores have a module of their own."""
 
 PROGRAMS = ("mlp", "gpt2", "llama", "resnet", "bert")
 PRODUCTS = (
@@ -80,11 +85,17 @@ def make_product(rows: int, steps: int, columns: int) -> Node:
 
 
 def compare_states(
-    backend: str, programs: Sequence[str], size: str, steps: int
+    backend: str,
+    programs: Sequence[str],
+    size: str,
+    steps: int,
+    arithmetic: Arithmetic = ORDERED,
+    precision: str = "fp32",
 ) -> Iterator[dict[str, Any]]:
     """Yield for each program in how many steps its states had the processor's roots."""
     for name in programs:
-        captured = capture(build(name, size), trust=True)
+        recipe = set_precision(build(name, size), precision)
+        captured = capture(recipe, trust=True, arithmetic=arithmetic)
         sides = [Executor(captured.program), Executor(captured.program, backend=backend)]
         states = [captured.initial_state] * 2
         equal = 0
@@ -236,10 +247,8 @@ def time_sides(
     return [median(found) for found in turns]
 
 
-def measure_device(
-    backend: str, programs: Sequence[str], steps: int, repeats: int, *, is_tiny: bool
-) -> dict[str, Any]:
-    """Return all that is known about a device.
+def describe_device(backend: str) -> dict[str, Any]:
+    """Return a device's name and its compute capability.
 
     Raises:
         DeviceError: there is none, or it is too old.
@@ -250,22 +259,51 @@ def measure_device(
     return {
         "device": getattr(machine, "name", backend),
         "capability": ".".join(map(str, capability)) if capability else None,
-        "products": list(time_products(backend, repeats, is_tiny=is_tiny)),
-        "hashes": time_hashes(backend, repeats, is_tiny=is_tiny),
-        "states": [
-            row
-            for size, count in ([("tiny", steps)] if is_tiny else [("small", steps), ("full", 1)])
-            for row in compare_states(backend, programs, size, count)
-        ],
-        "steps": list(time_steps(backend, programs, "tiny" if is_tiny else "full", repeats)),
     }
 
 
+def measure_device(
+    backend: str,
+    programs: Sequence[str],
+    steps: int,
+    repeats: int,
+    *,
+    is_tiny: bool,
+    parts: Sequence[str] = PARTS,
+) -> dict[str, Any]:
+    """Return what is known about a device: some of `PARTS`, or all of them.
+
+    Raises:
+        DeviceError: there is none, or it is too old.
+        UsageError: there is no such backend.
+    """
+    sizes = [("tiny", steps)] if is_tiny else [("small", steps), ("full", 1)]
+    calls: Mapping[str, Callable[[], Any]] = {
+        "products": lambda: list(time_products(backend, repeats, is_tiny=is_tiny)),
+        "hashes": lambda: time_hashes(backend, repeats, is_tiny=is_tiny),
+        "states": lambda: [
+            row for size, count in sizes for row in compare_states(backend, programs, size, count)
+        ],
+        "steps": lambda: list(time_steps(backend, programs, sizes[-1][0], repeats)),
+    }
+    return describe_device(backend) | {part: calls[part]() for part in PARTS if part in parts}
+
+
+def find_results(device: str) -> dict[str, Any]:
+    """Return what is known about a device."""
+    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    return next((row for row in rows if row["device"] == device), {})
+
+
 def write_results(found: dict[str, Any]) -> None:
-    """Put a device's results among those of others, and write the page of all."""
+    """Put a device's results among those of others, and write the page of all.
+
+    What was known about it before and was not measured again is kept.
+    """
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     others = [row for row in known if row["device"] != found["device"]]
-    every = sorted([*others, found], key=lambda row: str(row["device"]))
+    own = find_results(found["device"]) | found
+    every = sorted([*others, own], key=lambda row: str(row["device"]))
     RESULTS.write_text(json.dumps(every, indent=1) + "\n")
     lines = [
         "# Devices",
@@ -275,29 +313,77 @@ def write_results(found: dict[str, Any]) -> None:
     ]
     for row in every:
         lines += [f"## {row['device']}", ""]
-        lines += [
-            "| product | arithmetic | equal bits | GFLOP/s | stock/ours |",
-            "|---|---|---|---|---|",
-        ]
-        for p in row["products"]:
-            ratio = f"{p['ratio']:.2f}" if "ratio" in p else "-"
-            cells = p["shape"], p["arithmetic"], p["equal"], f"{p['gflops']:.0f}", ratio
-            lines.append(f"| {' | '.join(map(str, cells))} |")
-        hashes = row["hashes"]
-        lines += ["", f"Trees: {hashes['gb_per_s']:.1f} GB/s, equal: {hashes['equal']}."]
-        lines += ["", "| step | way | launches | ours, s | stock/ours |", "|---|---|---|---|---|"]
-        for s in row["steps"]:
-            ratio = f"{s['ratio']:.2f}" if "ratio" in s else "-"
-            told = f"{s['program']}, {s['size']}", s["way"], str(s["launches"])
-            lines.append(f"| {' | '.join(told)} | {s['ours_s']:.4f} | {ratio} |")
-        lines += [
-            "",
-            "| program | steps with the processor's root | root at the end |",
-            "|---|---|---|",
-        ]
-        for s in row["states"]:
-            lines.append(
-                f"| {s['program']}, {s['size']} | {s['equal']} of {s['steps']} | {s['root'][:16]} |"
-            )
-        lines.append("")
+        for part, write in _SECTIONS.items():
+            if part in row:
+                lines += [*write(row[part]), ""]
     PAGE.write_text("\n".join(lines))
+
+
+def _write_products(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "| product | arithmetic | equal bits | GFLOP/s | stock/ours |"
+    yield "|---|---|---|---|---|"
+    for p in rows:
+        cells = p["shape"], p["arithmetic"], p["equal"], f"{p['gflops']:.0f}", _write_ratio(p)
+        yield f"| {' | '.join(map(str, cells))} |"
+
+
+def _write_ratio(row: dict[str, Any]) -> str:
+    return f"{row['ratio']:.2f}" if "ratio" in row else "-"
+
+
+def _write_hashes(hashes: dict[str, Any]) -> Iterator[str]:
+    yield f"Trees: {hashes['gb_per_s']:.1f} GB/s, equal: {hashes['equal']}."
+
+
+def _write_steps(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "| step | way | launches | ours, s | stock/ours |"
+    yield "|---|---|---|---|---|"
+    for s in rows:
+        told = f"{s['program']}, {s['size']}", s["way"], str(s["launches"])
+        yield f"| {' | '.join(told)} | {s['ours_s']:.4f} | {_write_ratio(s)} |"
+
+
+def _write_states(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "| program | steps with the processor's root | root at the end |"
+    yield "|---|---|---|"
+    for s in rows:
+        yield f"| {s['program']}, {s['size']} | {s['equal']} of {s['steps']} | {s['root'][:16]} |"
+
+
+def _write_tensor(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines about a device's tensor cores."""
+    yield f"Tensor cores, in `{found['arithmetic']}`:"
+    yield ""
+    for row in found.get("trial", []):
+        yield f"- the trial: {row['wrong']:,} of {row['sums']:,} sums wrong; {row['nearest']}"
+    for row in found.get("volume", []):
+        yield f"- drawn: {row['blocks']:,} blocks in {row['seconds']:.0f} s, {row['wrong']:,} wrong"
+    for part, error in found.get("errors", {}).items():
+        yield f"- {part} failed: {error.splitlines()[0]}"
+    if found.get("products"):
+        yield from (
+            "",
+            "| product of bfloat16 | second factor | equal bits | TFLOP/s | stock/ours |",
+        )
+        yield "|---|---|---|---|---|"
+    for p in found.get("products", []):
+        cells = p["shape"], "of columns" if p["turned"] else "of steps", p["equal"]
+        told = " | ".join(map(str, cells))
+        yield f"| {told} | {p['tflops']:.1f} | {_write_ratio(p)} |"
+    if found.get("steps"):
+        yield from ("", "| step in bfloat16 | side | launches | s |", "|---|---|---|---|")
+    for s in found.get("steps", []):
+        seconds = f"{s['seconds']:.4f}" if "seconds" in s else "failed"
+        yield f"| {s['program']} | {s['side']} | {s.get('launches', '-')} | {seconds} |"
+    if found.get("states"):
+        yield from ("", *_write_states(found["states"]))
+
+
+_SECTIONS: Mapping[str, Callable[[Any], Iterator[str]]] = {
+    "products": _write_products,
+    "hashes": _write_hashes,
+    "steps": _write_steps,
+    "states": _write_states,
+    "tensor": _write_tensor,
+}
+"""The parts of a device's results, as the page has them."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _GROUPS = ("matmul", "convolution", "other", "pointwise", "indices", "layers", "generation")
 _VECTOR_BITS = "MOOT_VECTOR_BITS"
 _BITS_DIFFER = 3
+_TENSOR = "tensor"
 
 
 def _parse_threads(_: click.Context, __: click.Parameter, text: str) -> list[int]:
@@ -153,10 +154,23 @@ def step(
 )
 @click.option("--program", "programs", multiple=True, help="mlp, gpt2, llama, resnet or bert.")
 @click.option(
+    "--only",
+    multiple=True,
+    help="products, hashes, states or steps; or tensor, which is left out unless it is asked for.",
+)
+@click.option(
     "--steps", type=click.IntRange(min=1), default=20, show_default=True, help="Steps of training."
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=5, show_default=True, help="Turns of products."
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0),
+    default=8,
+    show_default=True,
+    help="Time after which nothing more begins that --only tensor measures; with --write, what was "
+    "left out then is measured the next time.",
 )
 @click.option("--tiny", is_flag=True, help="Sizes that say nothing, for a trial.")
 @click.option("--write", is_flag=True, help="Write devices.json and devices.md of the docs.")
@@ -164,8 +178,10 @@ def step(
 def device(
     backend: str,
     programs: tuple[str, ...],
+    only: tuple[str, ...],
     steps: int,
     repeats: int,
+    minutes: float,
     tiny: bool,  # noqa: FBT001 - click passes it
     write: bool,  # noqa: FBT001 - likewise
     as_json: bool,  # noqa: FBT001 - likewise
@@ -174,38 +190,68 @@ def device(
 
     Trains programs on both, state by state, and times products in both arithmetics, whole steps and
     hashes, beside stock torch where it has the device. Steps are run in three ways: as graphs of
-    launches, with regions alone, and operator by operator. Exits with 3 if a bit differs.
+    launches, with regions alone, and operator by operator. With --only tensor: the device's tensor
+    cores beside the definition, and their products and steps beside torch's in bfloat16. Exits with
+    3 if a bit differs, or a part of that fails.
     """
     from moot.bench import device as measured  # noqa: PLC0415 - imports torch
+    from moot.bench import tensor_cores  # noqa: PLC0415 - likewise
 
     chosen = _choose("program", programs, measured.PROGRAMS)
-    found = measured.measure_device(backend, chosen, steps, repeats, is_tiny=tiny)
+    parts = _choose("part", only, (*measured.PARTS, _TENSOR)) if only else measured.PARTS
+    found = measured.measure_device(backend, chosen, steps, repeats, is_tiny=tiny, parts=parts)
+    if _TENSOR in parts:
+        named = measured.describe_device(backend)
+        found[_TENSOR] = tensor_cores.measure_tensor_cores(
+            backend,
+            60 * minutes,
+            repeats,
+            is_tiny=tiny,
+            known=measured.find_results(named["device"]).get(_TENSOR) if write else None,
+            tell=lambda line: click.echo(line, err=True),
+            keep=lambda row: measured.write_results(named | {_TENSOR: row}) if write else None,
+        )
     if write:
         measured.write_results(found)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
-        console = options.make_console()
-        console.print(f"{found['device']}, compute capability {found['capability']}")
-        products = Table("product", "arithmetic", "equal bits", "GFLOP/s", "stock/ours")
-        for row in found["products"]:
-            ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
-            cells = row["shape"], row["arithmetic"], str(row["equal"])
-            products.add_row(*cells, f"{row['gflops']:.1f}", ratio)
-        times = Table("step", "way", "launches", "ours, s", "stock/ours")
-        for row in found["steps"]:
-            ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
-            cells = row["program"], row["way"], str(row["launches"])
-            times.add_row(*cells, f"{row['ours_s']:.4f}", ratio)
-        states = Table("program", "steps", "with the processor's root", "seconds")
-        for row in found["states"]:
-            cells = row["steps"], row["equal"], f"{row['seconds']:.1f}"
-            states.add_row(row["program"], *map(str, cells))
-        console.print(products, times, states)
-        console.print(f"trees over tensors: {found['hashes']['gb_per_s']:.2f} GB/s")
-    is_equal = found["hashes"]["equal"] and all(row["equal"] for row in found["products"])
-    is_equal &= all(row["equal"] == row["steps"] for row in found["states"])
+        _show_device(found)
+    is_equal = found.get("hashes", {"equal": True})["equal"]
+    is_equal &= all(row["equal"] for row in found.get("products", []))
+    is_equal &= all(row["equal"] == row["steps"] for row in found.get("states", []))
+    is_equal &= tensor_cores.is_right(found.get(_TENSOR, {}))
     return 0 if is_equal else _BITS_DIFFER
+
+
+def _show_device(found: dict[str, Any]) -> None:
+    """Print what was measured on a device."""
+    console = options.make_console()
+    console.print(f"{found['device']}, compute capability {found['capability']}")
+    products = Table("product", "arithmetic", "equal bits", "GFLOP/s", "stock/ours")
+    for row in found.get("products", []):
+        cells = row["shape"], row["arithmetic"], str(row["equal"])
+        products.add_row(*cells, f"{row['gflops']:.1f}", _show_ratio(row))
+    times = Table("step", "way", "launches", "ours, s", "stock/ours")
+    for row in found.get("steps", []):
+        cells = row["program"], row["way"], str(row["launches"])
+        times.add_row(*cells, f"{row['ours_s']:.4f}", _show_ratio(row))
+    states = Table("program", "steps", "with the processor's root", "seconds")
+    for row in found.get("states", []):
+        cells = row["steps"], row["equal"], f"{row['seconds']:.1f}"
+        states.add_row(row["program"], *map(str, cells))
+    tensor = Table("product of bfloat16", "second factor", "equal bits", "TFLOP/s", "stock/ours")
+    for row in found.get(_TENSOR, {}).get("products", []):
+        lines = "of columns" if row["turned"] else "of steps"
+        cells = row["shape"], lines, str(row["equal"])
+        tensor.add_row(*cells, f"{row['tflops']:.1f}", _show_ratio(row))
+    console.print(*(table for table in (products, times, states, tensor) if table.row_count))
+    if "hashes" in found:
+        console.print(f"trees over tensors: {found['hashes']['gb_per_s']:.2f} GB/s")
+
+
+def _show_ratio(row: dict[str, Any]) -> str:
+    return f"{row['ratio']:.2f}" if "ratio" in row else ""
 
 
 @bench.command("hash")

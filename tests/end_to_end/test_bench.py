@@ -20,6 +20,7 @@ from moot.bench.steps import OurTraining
 from moot.bench.suite import GROUPS
 from moot.offchain.arithmetic.table import ARITHMETICS
 from moot.offchain.backends.cuda import driver
+from moot.offchain.backends.cuda.emulator import Emulator
 from moot.offchain.errors import MootError
 from moot.offchain.planning.schedule import find_ancestors
 from tests.end_to_end.command import moot
@@ -165,7 +166,7 @@ def test_a_device_is_compared_with_the_processor(
     told = measure(
         *("device", "--backend", "cuda-emulator", "--tiny", "--program", "mlp", "--steps", "2")
     )
-    assert told["device"] == "cuda-emulator"
+    assert told["device"] == Emulator.name
     assert all(row["equal"] for row in told["products"])
     assert {row["arithmetic"] for row in told["products"]} == {"ordered", "exact"}
     assert told["hashes"]["equal"]
@@ -180,6 +181,15 @@ def test_a_device_is_compared_with_the_processor(
     known = json.loads((tmp_path / "devices.json").read_text())
     assert [row["device"] for row in known] == ["A", "B"]
     assert "| mlp, tiny | 2 of 2 |" in (tmp_path / "devices.md").read_text()
+
+
+@pytest.mark.slow
+def test_tensor_cores_are_compared_with_the_processor() -> None:
+    """Blocks, products, and the states of training are, and steps are timed."""
+    told = measure("device", "--backend", "cuda-emulator", "--tiny", "--only", "tensor")
+    assert told.keys() == {"device", "capability", "tensor"}
+    assert {row["side"] for row in told["tensor"]["steps"]} >= {"graphs", "regions"}
+    assert [row["equal"] for row in told["tensor"]["states"]] == [1]
 
 
 @pytest.mark.skipif(driver.is_here(), reason="there is an NVIDIA driver")

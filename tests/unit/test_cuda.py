@@ -22,7 +22,7 @@ from moot.offchain.backends.cuda.emulator import Emulator
 from moot.offchain.backends.cuda.hashing import Hasher
 from moot.offchain.backends.cuda.hashing import make_kernel as make_hash
 from moot.offchain.backends.cuda.kernel import Context, Kernel, Loop
-from moot.offchain.backends.cuda.machine import Tensor
+from moot.offchain.backends.cuda.machine import Machine, Tensor
 from moot.offchain.backends.cuda.operators import make_kernel, make_scatter
 from moot.offchain.backends.cuda.plans import Single, Tiled, depends_on_named, plan
 from moot.offchain.backends.cuda.tiling import STEP_CYCLES, Tiling, choose_tiling, count_blocks
@@ -130,7 +130,7 @@ def compute(kernel: Kernel, node: Node, tiling: Tiling, seed: int = 0) -> bytes:
     return encode_elements(out.get()).tobytes()
 
 
-def upload(machine: Emulator, array: Array | None) -> Tensor | None:
+def upload(machine: Machine, array: Array | None) -> Tensor | None:
     """Return an array as a tensor."""
     if array is None:
         return None

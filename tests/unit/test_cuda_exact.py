@@ -250,7 +250,7 @@ def list_kernels(capability: tuple[int, int]) -> list[Kernel]:
         layout = Layout(node, find_split(node))
         found += [
             *(
-                residues.make_kernel(cut, layout.read_factor(x))
+                residues.make_kernel(cut, layout.read_factor(x, residues.SOURCE))
                 for x, cut in enumerate(layout.cuts)
             ),
             products.make_kernel(*layout.cuts, choose_tile(capability)),

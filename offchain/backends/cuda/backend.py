@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT, is_sum
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import TENSOR
 from moot.offchain.backends.cuda.exchange import adopt
 from moot.offchain.backends.cuda.hashing import Hasher
 from moot.offchain.backends.cuda.machine import Machine, Tensor
 from moot.offchain.backends.cuda.plans import plan
 from moot.offchain.backends.cuda.regions.plans import FusedRegion, is_fusible
 from moot.offchain.backends.cuda.sequences import LaunchedSequence
+from moot.offchain.backends.cuda.tensor.trial import require_blocks
 from moot.offchain.backends.port import FusedPlan, Plan, Step
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.commitments.tree import Digest
@@ -39,18 +41,26 @@ class Cuda:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._hasher = Hasher(machine)
+        self._tried: set[str] = set()
 
     @property
     def arithmetics(self) -> Collection[str]:
-        """What it computes."""
-        return (ORDERED.name, EXACT.name)
+        """What it computes, those of tensor cores if the machine's are such."""
+        return [row.name for row in (ORDERED, EXACT, *TENSOR)]
 
     def describe(self) -> str:
         """Return the machine's name."""
         return self.machine.name
 
     def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
-        """Return the plan of an operator."""
+        """Return the plan of an operator.
+
+        Raises:
+            DeviceError: it needs tensor cores that the machine does not have.
+        """
+        if node.has_short_factors and arithmetic.name not in self._tried:
+            require_blocks(self.machine, arithmetic)
+            self._tried.add(arithmetic.name)
         return plan(self.machine, node, arithmetic)
 
     def is_fusible(self, node: Node, arithmetic: Arithmetic) -> bool:

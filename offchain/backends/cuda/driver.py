@@ -19,6 +19,7 @@ from typing import Any
 from moot.offchain.backends.cuda.kernel import Kernel
 from moot.offchain.backends.cuda.machine import DEVICE, Launch
 from moot.offchain.backends.cuda.ptx import translate
+from moot.offchain.backends.cuda.tensor.generations import find_generations
 from moot.offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
 
 _LIBRARY = "libcuda.so.1"
@@ -51,6 +52,7 @@ class Driver:
     Attributes:
         name: what its maker calls it.
         capability: its compute capability.
+        generations: the arithmetics of its tensor cores.
         multiprocessors: how many it has.
         place: the kind of its memory, and which one it is.
 
@@ -86,6 +88,7 @@ class Driver:
                 f"{self.name} has compute capability {'.'.join(map(str, self.capability))}, and "
                 f"{'.'.join(map(str, _LEAST_CAPABILITY))} is needed; choose the backend cpu"
             )
+        self.generations = find_generations(self.capability)
         self.multiprocessors = self._ask(_MULTIPROCESSORS, device)
         self.place = DEVICE, number
         self._context, self._device = ctypes.c_void_p(), device

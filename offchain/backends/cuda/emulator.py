@@ -15,13 +15,20 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
+from moot.offchain.arithmetic import float32
+from moot.offchain.arithmetic.tensor.blocks import BLOCKS, Block
 from moot.offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, Products, word
 from moot.offchain.backends.cuda.machine import HOST, Launch
+from moot.offchain.backends.cuda.tensor.blocks import add_chains
+from moot.offchain.backends.cuda.tensor.generations import find_generations
 from moot.offchain.native import native, vectors
 from moot.offchain.native.vectors import FLOAT, WORD
 
 _SOIL = 0xA5
 _CELL_BYTES = 4
+_NAN = 0x7FFFFFFF
+"""What tensor cores make of all NaNs, which is not what is stored."""
+
 _OWN = ("block", "turn", "shared", "cells", "own", "start", "stride")
 """The parameters of a phase's function, after those of the kernel."""
 
@@ -31,18 +38,28 @@ class Emulator:
 
     Args:
         seed: of the orders of threads.
-        capability: the compute capability that it stands in for.
+        capability: the compute capability that it stands in for; None for one that has the tensor
+            cores of every generation.
+        block: what its tensor cores add up, whatever a kernel says; None for what the kernel says.
 
     Attributes:
-        capability: that.
+        capability: that of a device that computes everything but for blocks.
+        generations: the arithmetics of its tensor cores.
     """
 
     name = "a device that this machine's processor emulates"
     multiprocessors = 4
     place = (HOST, 0)
 
-    def __init__(self, seed: int = 0, capability: tuple[int, int] = (8, 0)) -> None:
-        self.capability = capability
+    def __init__(
+        self,
+        seed: int = 0,
+        capability: tuple[int, int] | None = None,
+        block: Block | None = None,
+    ) -> None:
+        self.capability = capability or (8, 0)
+        self.generations = list(BLOCKS) if capability is None else find_generations(capability)
+        self._block = block
         self._rng = Random(seed)  # noqa: S311 - orders of threads are no secret
         self._memory: dict[int, np.ndarray[tuple[int], np.dtype[np.uint8]]] = {}
         self._grids: dict[Kernel, Grid] = {}
@@ -75,7 +92,7 @@ class Emulator:
     def load(self, kernel: Kernel) -> "Grid":
         """Make a kernel ready to be launched, once."""
         if kernel not in self._grids:
-            self._grids[kernel] = Grid(kernel)
+            self._grids[kernel] = Grid(kernel, self._block)
         return self._grids[kernel]
 
     def launch(self, loaded: "Grid", blocks: int, parameters: Sequence[int]) -> None:
@@ -97,10 +114,11 @@ class Grid:
 
     Args:
         kernel: the kernel.
+        block: what products of bfloat16 are added up in, if not as the kernel says.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: Kernel, block: Block | None = None) -> None:
+        self._kernel, self._block = kernel, block
 
     @cached_property
     def _phases(self) -> list[native.Entry | Products]:
@@ -133,7 +151,7 @@ class Grid:
                 for turn in range(parameters[step.count] if isinstance(step, Loop) else 1):
                     for run in phases:
                         if isinstance(run, Products):
-                            multiply(run, cells.view(np.int8))
+                            multiply(run, cells.view(np.int8), self._block)
                         else:
                             run(*parameters, block, turn, *places, *self._draw_order(rng))
 
@@ -144,29 +162,52 @@ class Grid:
         return rng.randrange(threads), rng.choice(strides)
 
 
-def multiply(products: Products, cells: npt.NDArray[np.int8]) -> None:
+def multiply(products: Products, cells: npt.NDArray[np.int8], block: Block | None = None) -> None:
     """Make the products of all warps of a block, by the definition of the instruction.
 
     Args:
         products: what to multiply.
         cells: (threads, cells, 4): the bytes of all threads' cells.
+        block: what products of bfloat16 are added up in, if not as the instruction says.
     """
     size = products.instruction
     warps = cells.reshape(-1, WARP, *cells.shape[1:])
     lanes, four = np.ogrid[:WARP, :_CELL_BYTES]
     group, rest = lanes // 4, lanes % 4
-    a = np.empty((len(warps), size.rows, size.depth), np.int32)
-    b = np.empty((len(warps), size.depth, size.columns), np.int32)
+    a, b = (
+        np.empty((len(warps), lines, size.depth * size.width), np.int8)
+        for lines in (size.rows, size.columns)
+    )
+    places = [(group + 8 * (j // 2))[:, 0] for j in range(size.cells[2])]
+    columns = [(2 * rest + j % 2)[:, 0] for j in range(size.cells[2])]
     for first, second, third in products.places:
         for cell in range(size.cells[0]):
-            depths = 4 * rest + 16 * (cell // 2) + four
-            a[:, group + 8 * (cell % 2), depths] = warps[:, :, first + cell]
+            a[:, group + 8 * (cell % 2), 4 * rest + 16 * (cell // 2) + four] = warps[
+                :, :, first + cell
+            ]
         for cell in range(size.cells[1]):
-            b[:, 4 * rest + 16 * cell + four, group] = warps[:, :, second + cell]
-        sums = np.matmul(a, b)
-        for cell in range(size.cells[2]):
-            place = warps.view(np.int32)[:, :, third + cell, 0]
-            place += sums[:, (group + 8 * (cell // 2))[:, 0], (2 * rest + cell % 2)[:, 0]]
+            b[:, group, 4 * rest + 16 * cell + four] = warps[:, :, second + cell]
+        sums = np.empty((len(warps), size.rows, size.columns), np.int32)
+        own = warps.view(np.int32)[:, :, third : third + size.cells[2], 0]
+        for cell, at in enumerate(zip(places, columns, strict=True)):
+            sums[:, *at] = own[:, :, cell]
+        if size.block is None:
+            sums += np.matmul(a.astype(np.int32), b.astype(np.int32).swapaxes(1, 2))
+        else:
+            sums = _add_blocks(block or size.block, a, b, sums)
+        for cell, at in enumerate(zip(places, columns, strict=True)):
+            own[:, :, cell] = sums[:, *at]
+
+
+def _add_blocks(
+    block: Block, a: npt.NDArray[np.int8], b: npt.NDArray[np.int8], sums: npt.NDArray[np.int32]
+) -> npt.NDArray[np.int32]:
+    """Return sums, (warps, rows, columns), with blocks of rows of bfloat16 added to them."""
+    first, second = (x.view(np.uint16) for x in (a[:, :, None], b[:, None]))
+    first, second = np.broadcast_arrays(first, second)
+    found = add_chains(block, first, second, sums.view(np.uint32))
+    found[found == float32.NAN] = _NAN
+    return found.view(np.int32)
 
 
 class _OnProcessor(Context):

@@ -5,8 +5,10 @@ one phase to the next is in its cells, what it gives to others of its block in s
 thread sees its block's number and its own, and nothing of the others' order. Addresses are 64-bit
 integers, and all parameters are, too.
 
-Between phases, the 32 threads of each warp may multiply matrices of bytes together, on tensor
-cores: `Products`. Sums are 32-bit integers there, so that no order of them makes a difference.
+Between phases, the 32 threads of each warp may multiply matrices together, on tensor cores:
+`Products`. Sums of products of bytes are 32-bit integers there, so that no order of them makes a
+difference. Products of bfloat16 are added in blocks (`arithmetic/tensor/blocks.py`), as the kernel
+says; on a device whose blocks are others the kernel computes something else.
 """
 
 from abc import ABC, abstractmethod
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from moot.offchain.arithmetic.tensor.blocks import Block
 from moot.offchain.native.vectors import FLOAT, WORD
 
 
@@ -80,30 +83,39 @@ WARP = 32
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A product of matrices of signed bytes that a warp adds to a matrix of 32-bit integers.
+    """A product of matrices that a warp adds to another one: multiply and accumulate.
 
-    A cell has four bytes of a factor, or one element of the sum. In the thread of number t of its
-    warp, with g = t // 4 and r = t % 4, these are, of cell number j of each matrix:
+    Factors are signed bytes that are added up as 32-bit integers, or bfloat16 whose products a
+    chain of blocks adds to binary32. A cell has four bytes of a factor, or one element of the sum.
+    In the thread of number t of its warp, with g = t // 4 and r = t % 4, these are, of cell number
+    j of each matrix:
 
-        the first factor    row g + 8 (j % 2), depths 4 r + 16 (j // 2) and the three after it
-        the second factor   column g, depths 4 r + 16 j and the three after it
+        the first factor    row g + 8 (j % 2), from byte 4 r + 16 (j // 2) of the row on
+        the second factor   column g, from byte 4 r + 16 j of the column on
         the sum             row g + 8 (j // 2), column 2 r + j % 2
 
     Attributes:
         rows: rows of the first factor.
         columns: columns of the second factor.
         depth: what both share.
+        block: how products of bfloat16 are added up; None if the factors are bytes.
     """
 
     rows: int
     columns: int
     depth: int
+    block: Block | None = None
+
+    @property
+    def width(self) -> int:
+        """The bytes of an element of a factor."""
+        return 1 if self.block is None else 2
 
     @property
     def cells(self) -> tuple[int, int, int]:
         """The cells of each thread for the first factor, the second factor and the sum."""
-        halves = self.rows // 8
-        return halves * self.depth // 16, self.depth // 16, 2 * halves
+        halves, parts = self.rows // 8, self.depth * self.width // 16
+        return halves * parts, parts, 2 * halves
 
     @property
     def name(self) -> str:
@@ -112,7 +124,12 @@ class Instruction:
 
 
 INSTRUCTIONS = {(7, 5): Instruction(8, 8, 16), (8, 0): Instruction(16, 8, 32)}
-"""By the least compute capability that has them."""
+"""Those of bytes, by the least compute capability that has them."""
+
+
+def make_instruction(block: Block) -> Instruction:
+    """Return the product of bfloat16 that adds up in such blocks."""
+    return Instruction(16, 8, 16, block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +137,7 @@ class Products:
     """Products that each warp makes after a phase, from its threads' cells; no barrier between.
 
     Attributes:
-        instruction: of this size.
+        instruction: the instruction.
         places: for each product the first cells of both factors and of the sum, which it adds to.
     """
 
@@ -168,6 +185,12 @@ class Kernel:
         """All phases and products, in order."""
         nested = [step.phases if isinstance(step, Loop) else (step,) for step in self.steps]
         return [phase for phases in nested for phase in phases]
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether it multiplies bfloat16 on tensor cores."""
+        products = [phase for phase in self.phases if isinstance(phase, Products)]
+        return any(each.instruction.block is not None for each in products)
 
 
 def word(number: int) -> ir.Constant:

@@ -31,12 +31,14 @@ class Machine(Protocol):
     Attributes:
         name: what people call it.
         capability: its compute capability.
+        generations: the arithmetics of tensor cores that it should compute; a trial decides.
         multiprocessors: how many it has; what it computes does not depend on them.
         place: the kind of its memory and its number, as DLPack has them.
     """
 
     name: str
     capability: tuple[int, int]
+    generations: Sequence[str]
     multiprocessors: int
     place: tuple[int, int]
 

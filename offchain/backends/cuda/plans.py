@@ -11,6 +11,7 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.evaluate import evaluate
 from moot.offchain.arithmetic.exact import EXACT, is_sum
 from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.tensor.blocks import BLOCKS
 from moot.offchain.backends.cuda import contraction
 from moot.offchain.backends.cuda.exact.plans import plan_sum
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
@@ -23,6 +24,7 @@ from moot.offchain.backends.cuda.single import (
     launch_all,
     make_launch,
 )
+from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tiling import Tiling, choose_tiling, count_blocks
 from moot.offchain.backends.port import Plan
 from moot.offchain.commitments.tensors import NUMPY_TYPES
@@ -200,6 +202,8 @@ def plan(machine: Machine, node: Node, arithmetic: Arithmetic) -> Plan:
         return plan(machine, _as_move(node, init), arithmetic)
     if arithmetic == EXACT and node.kind.folds and is_sum(node.function, node.dtype):
         return plan_sum(machine, node)
+    if node.has_short_factors:
+        return Chained(machine, node, BLOCKS[arithmetic.name])
     return Alias(node) if is_alias(node) else _plan_kernel(machine, node)
 
 

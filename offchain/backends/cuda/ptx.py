@@ -2,6 +2,7 @@
 
 `check` reads what came out: a float operation that is approximate, flushes subnormal numbers or is
 not said to round to nearest is refused, and so is whatever makes an order of its own (atomics).
+What tensor cores may do is to add up products of bytes, and of bfloat16 where a kernel says so.
 What was made is kept on disk by the hash of all that it follows from, as other machine code is.
 """
 
@@ -27,6 +28,11 @@ _OPTIMIZATION = 3
 _BYTES = r"\.sync\.aligned\.m(16n8k32|8n8k16)\.row\.col\.s32\.s8\.s8\.s32(?![.\w])"
 """What tensor cores may do: sums of products of bytes, which wrap around and round nothing."""
 
+_BLOCKS = r"\.sync\.aligned\.m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32(?![.\w])"
+"""What they may do besides in kernels that have such products: blocks of products of bfloat16."""
+
+_CORES = r"\b(w?mma|wgmma|tcgen05)\b(?!{})"
+
 _FORBIDDEN = {
     r"\.ftz\b": "subnormal numbers are flushed",
     r"\.approx\b": "an operation is approximate",
@@ -35,8 +41,8 @@ _FORBIDDEN = {
     r"\b(add|sub|mul|div|fma|mad|sqrt|rcp)\.f(32|64)\b": "a rounding is left to the assembler",
     r"\b(div|rcp|sqrt)\.full\b": "a division is approximate",
     r"\bcall\b": "a function is called that is not here",
-    rf"\b(w?mma|wgmma|tcgen05)\b(?!{_BYTES})": "a tensor core does not sum bytes as integers",
 }
+_NO_SUM = "a tensor core does not sum bytes as integers, or blocks where the kernel does"
 _FEATURES = {"sm_75": "+ptx65"}
 """What the assembler's language needs for products of bytes, where that is not the default."""
 
@@ -63,7 +69,7 @@ def translate(kernel: Kernel, architecture: str) -> str:
     origin = hashlib.sha256("\n".join([*versions, written]).encode()).hexdigest()
     known = _texts.read(origin)
     text = _compile(machine, written) if known is None else known.decode()
-    check(text)
+    check(text, has_blocks=kernel.has_blocks)
     if known is None:
         _texts.write(origin, text.encode())
     return text
@@ -80,11 +86,18 @@ def _compile(machine: binding.TargetMachine, written: str) -> str:
     return text
 
 
-def check(text: str) -> None:
-    """Refuse PTX that does not keep the arithmetic (`UnfaithfulCodeError`)."""
+def check(text: str, *, has_blocks: bool = False) -> None:
+    """Refuse PTX that does not keep the arithmetic (`UnfaithfulCodeError`).
+
+    Args:
+        text: the PTX.
+        has_blocks: whether the kernel multiplies bfloat16 on tensor cores.
+    """
+    allowed = f"({_BYTES}|{_BLOCKS})" if has_blocks else _BYTES
+    forbidden = {**_FORBIDDEN, _CORES.format(allowed): _NO_SUM}
     for line in text.splitlines():
         code = line.split("//")[0]
-        for pattern, reason in _FORBIDDEN.items():
+        for pattern, reason in forbidden.items():
             if re.search(pattern, code):
                 raise UnfaithfulCodeError(f"{reason}: {code.strip()}")
 
@@ -162,9 +175,11 @@ class _OnDevice(Context):
     def multiply(self, products: Products) -> None:
         """Multiply matrices by tensor cores, from cells and into cells."""
         builder, instruction = self.builder, products.instruction
-        kind = ir.LiteralStructType([INDEX] * instruction.cells[-1])
-        signature = ir.FunctionType(kind, [INDEX] * sum(instruction.cells))
-        name = f"llvm.nvvm.mma.{instruction.name}.row.col.s8"
+        first, second, third = instruction.cells
+        element, factor = (INDEX, "s8") if instruction.block is None else (FLOAT, "bf16")
+        kinds = [INDEX] * (first + second) + [element] * third
+        signature = ir.FunctionType(ir.LiteralStructType([element] * third), kinds)
+        name = f"llvm.nvvm.mma.{instruction.name}.row.col.{factor}"
         function = builder.module.declare_intrinsic(name, fnty=signature)
         for firsts in products.places:
             numbers = [
@@ -172,8 +187,9 @@ class _OnDevice(Context):
                 for first, count in zip(firsts, instruction.cells, strict=True)
                 for cell in range(count)
             ]
-            found = builder.call(function, [self.get_cell(number, INDEX) for number in numbers])
-            for cell in range(instruction.cells[-1]):
+            given = [self.get_cell(*pair) for pair in zip(numbers, kinds, strict=True)]
+            found = builder.call(function, given)
+            for cell in range(third):
                 self.set_cell(firsts[-1] + cell, builder.extract_value(found, cell))
 
     def wait(self) -> None:

@@ -18,13 +18,13 @@ from moot.offchain.backends.cuda.exact.residues import (
     EXPONENT,
     NO_NUMBER,
     Cut,
-    Read,
     get_significand,
     load_info,
 )
 from moot.offchain.backends.cuda.exact.rounding import WIDE, round_signed, wide
 from moot.offchain.backends.cuda.exact.sums import OWN_BYTES, add_up
 from moot.offchain.backends.cuda.kernel import Context, Kernel, word
+from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.tiling import Split
 from moot.offchain.native import vectors
 from moot.offchain.native.vectors import BYTE, DOUBLE, INDEX, WORD
@@ -37,49 +37,21 @@ _ROOM = 126
 _SIGNIFICAND_BITS, _LEAST_EXPONENT = 24, 150
 
 
-class Layout:
-    """A contraction as batches of products of matrices.
+class Layout(Matrices):
+    """A contraction as batches of products of matrices that are cut.
 
     Args:
         node: the contraction.
         split: which variables are those of rows, columns and batches.
 
     Attributes:
-        batches: the number of products.
         cuts: the layouts of both factors.
     """
 
     def __init__(self, node: Node, split: Split) -> None:
-        self._node, self._split = node, split
-        self.batches, rows, columns = (
-            prod(node.shape[v] for v in group) for group in (split.batch, split.rows, split.columns)
-        )
+        super().__init__(node, split)
+        rows, columns = self.sides
         self.cuts = Cut(rows, node.fold_length), Cut(columns, node.fold_length)
-
-    def find_variables(
-        self, context: Context, batch: ir.Value, row: ir.Value | None, column: ir.Value | None
-    ) -> list[Variable]:
-        """Return the output's variables at a row and a column; None where any will do."""
-        found = [Variable(word(0), 0, 0)] * len(self._node.shape)
-        groups = self._split.batch, self._split.rows, self._split.columns
-        for group, number in zip(groups, (batch, row, column), strict=True):
-            if number is not None:
-                shape = [self._node.shape[v] for v in group]
-                for v, variable in zip(group, unravel(context, number, shape), strict=True):
-                    found[v] = variable
-        return found
-
-    def read_factor(self, axis: int) -> Read:
-        """Return what reads a factor whose tensor's address is the third parameter."""
-
-        def load(context: Context, batch: ir.Value, row: ir.Value, step: ir.Value) -> ir.Value:
-            places = (row, None) if axis == 0 else (None, row)
-            variables = self.find_variables(context, batch, *places)
-            variables += unravel(context, step, self._node.fold_shape)
-            operand = self._node.operands[1 + axis]
-            return _read(context, operand, variables, context.parameters[2])
-
-        return load
 
 
 def _read(

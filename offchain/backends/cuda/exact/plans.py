@@ -52,7 +52,10 @@ class Multiplied:
     def _loaded(self) -> list[Any]:
         cuts = self._layout.cuts
         kernels = [
-            *(residues.make_kernel(cut, self._layout.read_factor(a)) for a, cut in enumerate(cuts)),
+            *(
+                residues.make_kernel(cut, self._layout.read_factor(axis, residues.SOURCE))
+                for axis, cut in enumerate(cuts)
+            ),
             products.make_kernel(*cuts, self._tile),
             finish.make_kernel(self._node, self._layout),
         ]

@@ -18,6 +18,7 @@ from operator import mul
 from llvmlite import ir
 
 from moot.offchain.backends.cuda.kernel import Context, Kernel, word
+from moot.offchain.backends.cuda.matrices import Read
 from moot.offchain.native import vectors
 from moot.offchain.native.vectors import BYTE, INDEX, WORD
 
@@ -61,8 +62,8 @@ def choose_moduli(steps: int) -> list[int]:
 MOST_STEPS = prod(_MODULI[:13]) >> 2 * BITS + 1
 """The most terms whose sum and initial value fit into 128 bits."""
 
-Read = Callable[[Context, ir.Value, ir.Value, ir.Value], ir.Value]
-"""(context, batch, row, step) -> the element of a factor, a float."""
+SOURCE = 2
+"""The place of the parameter that is the address of a factor's tensor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,16 @@
+"""Generations of tensor cores: which of their arithmetics a compute capability should have."""
+
+from collections.abc import Sequence
+
+from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
+
+_LEAST = (((9, 0), HOPPER.name), ((8, 0), AMPERE.name))
+"""The least compute capability of a generation, the latest first."""
+
+
+def find_generations(capability: tuple[int, int]) -> Sequence[str]:
+    """Return the names of the arithmetics of a device's tensor cores: one, or none.
+
+    Turing's multiply no bfloat16. What is newer than any that is known counts as the latest.
+    """
+    return [name for least, name in _LEAST if capability >= least][:1]

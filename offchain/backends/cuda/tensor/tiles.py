@@ -1,0 +1,87 @@
+"""Tiles of products of bfloat16: how large those of blocks and of warps are, and how deep."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from moot.offchain.backends.cuda.kernel import WARP
+
+ROWS, COLUMNS, DEPTH = 16, 8, 16
+"""What one instruction multiplies."""
+
+WIDTH = 2
+"""Bytes of an element."""
+
+VECTOR = 8
+"""Elements that a thread moves at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The tile of a block.
+
+    Attributes:
+        warps: along rows and columns.
+        own: products of a warp along both.
+        depth: the steps that are in shared memory at a time.
+    """
+
+    warps: tuple[int, int] = (2, 4)
+    own: tuple[int, int] = (4, 4)
+    depth: int = 32
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        return WARP * prod(self.warps)
+
+    @property
+    def of_warp(self) -> tuple[int, int]:
+        """The rows and columns of a warp."""
+        return self.own[0] * ROWS, self.own[1] * COLUMNS
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """The rows and columns of a block."""
+        rows, columns = self.of_warp
+        return self.warps[0] * rows, self.warps[1] * columns
+
+    @property
+    def vectors(self) -> int:
+        """The vectors of a row that are in shared memory at a time."""
+        return self.depth // VECTOR
+
+    @property
+    def pitch(self) -> int:
+        """The bytes from one row to the next in shared memory.
+
+        A vector lies between rows, so that no two threads of a warp need one bank.
+        """
+        return (self.depth + VECTOR) * WIDTH
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The bytes of both factors' rows in shared memory."""
+        return sum(self.sides) * self.pitch
+
+
+STEP_CYCLES: Mapping[Tile, float] = {
+    Tile((2, 4), (4, 4)): 32,
+    Tile((2, 2), (4, 4)): 17,
+    Tile((2, 2), (2, 4)): 10,
+    Tile((2, 2), (1, 2)): 5,
+}
+"""About the cycles that a multiprocessor takes for 16 steps of a block's tile: estimates."""
+
+
+def choose_tile(sides: tuple[int, int], batches: int, multiprocessors: int) -> Tile:
+    """Return the tile of products with so many rows and columns.
+
+    Large ones read less, small ones keep more multiprocessors busy.
+    """
+
+    def estimate(tile: Tile) -> float:
+        blocks = batches * prod(-(-x // side) for x, side in zip(sides, tile.sides, strict=True))
+        return -(-blocks // multiprocessors) * STEP_CYCLES[tile]
+
+    return min(STEP_CYCLES, key=estimate)
