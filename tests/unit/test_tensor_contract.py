@@ -49,9 +49,10 @@ def finish(totals: DynArray[uint256[3], 400]) -> DynArray[uint256, 400]:
 BATCH = 400
 GENERATIONS = pytest.mark.parametrize("generation", BLOCKS)
 KINDS = ("ordinary", "cancelling", "wide", "subnormal", "tiny", "large", "special", "short", "junk")
+KINDS += ("power",)
 FIELDS: Mapping[str, tuple[int, int]] = {"wide": (0, 190), "large": (180, 200), "tiny": (50, 58)}
 """The exponent fields of a kind's factors, of which the last is not one; others' are about 1's."""
-NOT_FINITE = (0x7F80, 0xFF80, 0x7FC0, 0xFF81)
+NOT_FINITE = (*(0x7F80, 0xFF80) * 3, 0x7FC0, 0xFF81)
 WORD = (1 << 256) - 1
 COUNT_AT = 32
 Case = tuple[int, int, int]
@@ -76,9 +77,30 @@ def draw_factors(rng: Random, kind: str, count: int) -> tuple[list[int], list[in
     if kind == "tiny":
         y = [b if a & 0x7FFF else draw_number(rng, (0, 255), 7) for a, b in zip(x, y, strict=True)]
     if kind == "special":
-        for factors in (x, y):
+        for factors in rng.choice(((x,), (y,), (x, y))):
             factors[rng.randrange(count)] = rng.choice(NOT_FINITE)
     return x, y
+
+
+def draw_power(rng: Random, block: Block) -> Case:
+    """Return a block whose sum is a power of two, or next to one: as many products, less a number.
+
+    The number is all but one part in 2^(bits + 1) of a product; and another product of one unit may
+    be taken off.
+    """
+    fields, bits = [rng.randrange(90, 164) for _ in range(2)], rng.choice((0, *range(24), 23, 23))
+    ones = (1 << bits) - 1 << 24 - bits
+    number = (sum(fields) - 127 << 23) + (ones >> 1) - (1 << 23) if bits else 0
+    number += rng.choice((-1, 0, 0, 0, 1)) * (bits > 0)
+    many = 1 if bits else rng.choice((1, 2, 4, block.pairs))
+    sign = rng.getrandbits(1)
+    pair = fields[0] << 7, fields[1] << 7 | sign << 15
+    first, second = (sum(each << 16 * place for place in range(many - 1)) for each in pair)
+    if bits and rng.random() < 1 / 2:
+        first |= fields[0] - block.kept_bits << 7
+        second |= pair[1] ^ 0x8000
+    count = block.pairs - 1
+    return number | (1 - sign) << 31 | count << COUNT_AT | first << 256 | second << 512, *pair
 
 
 def draw_case(rng: Random, block: Block, kind: str) -> Case:
@@ -87,6 +109,8 @@ def draw_case(rng: Random, block: Block, kind: str) -> Case:
         count = rng.choice((0, block.pairs - 1, 2 * block.pairs - 1, rng.getrandbits(224)))
         numbers = rng.getrandbits(32), rng.getrandbits(512)
         return numbers[0] | count << COUNT_AT | numbers[1] << 256, *draw_patterns(rng)
+    if kind == "power":
+        return draw_power(rng, block)
     x, y = draw_factors(rng, kind, block.pairs)
     fields = FIELDS.get(kind, (120, 135))
     number = draw_number(rng, (0, 255) if rng.random() < 1 / 4 else fields, 23)
