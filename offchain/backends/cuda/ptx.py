@@ -12,7 +12,16 @@ from collections.abc import Sequence
 
 from llvmlite import binding, ir
 
-from moot.offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, Products, word
+from moot.offchain.backends.cuda.kernel import (
+    WARP,
+    Context,
+    Kernel,
+    Locate,
+    Loop,
+    Phase,
+    Products,
+    word,
+)
 from moot.offchain.cache import Cache
 from moot.offchain.native import vectors
 from moot.offchain.native.vectors import BYTE, FLOAT, INDEX, WORD
@@ -151,6 +160,18 @@ class _OnDevice(Context):
 
     def store_shared(self, value: ir.Value, offset: ir.Value) -> None:
         self.builder.store(value, self._locate(value.type, offset), align=_align(value.type))
+
+    def load_matrices(self, count: int, locate: Locate, *, is_turned: bool) -> list[ir.Value]:
+        """Load matrices by the instruction that does: thread t has row t % 8 of matrix t // 8."""
+        builder, lane = self.builder, self.builder.urem(self.thread, word(WARP))
+        number = builder.urem(builder.udiv(lane, word(8)), word(count))
+        place = self._locate(BYTE, locate(number, builder.urem(lane, word(8))))
+        turned = ".trans" if is_turned else ""
+        name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{turned}.b16.p{_SHARED}"
+        signature = ir.FunctionType(ir.LiteralStructType([INDEX] * count), [place.type])
+        function = builder.module.declare_intrinsic(name, fnty=signature)
+        found = builder.call(function, [place])
+        return [builder.extract_value(found, cell) for cell in range(count)]
 
     def _locate_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
         assert self._own is not None

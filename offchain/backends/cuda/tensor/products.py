@@ -9,6 +9,7 @@ to registers. Behind the last step of a row are zeros, in both factors, which ch
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import product
+from math import prod
 
 from llvmlite import ir
 
@@ -25,14 +26,21 @@ from moot.offchain.backends.cuda.kernel import (
 )
 from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.tensor.rows import Rows
-from moot.offchain.backends.cuda.tensor.tiles import COLUMNS, DEPTH, ROWS, VECTOR, WIDTH, Tile
+from moot.offchain.backends.cuda.tensor.tiles import (
+    COLUMNS,
+    DEPTH,
+    ROWS,
+    VECTOR,
+    WIDTH,
+    Tile,
+    get_pitch,
+)
 from moot.offchain.native import vectors
 from moot.offchain.native.vectors import INDEX
 
 _PARAMETERS, _TURNS = 5, 4
 _VECTOR = ir.IntType(8 * WIDTH * VECTOR)
 _VECTOR_CELLS = _VECTOR.width // INDEX.width
-_CELL_BYTES = 4
 
 _MOST_BAND = 16
 """Tiles of one column of tiles that follow each other, so that its factor is read once for them."""
@@ -47,7 +55,7 @@ def make_kernel(matrices: Matrices, rows: tuple[Rows, Rows], tile: Tile, block: 
     writer = _Writer(matrices, rows, tile)
     products = Products(make_instruction(block), writer.places)
     steps = (writer.begin, Loop(_TURNS, (writer.advance, products)), writer.end)
-    shared = 2 * tile.buffer_bytes
+    shared = 2 * writer.buffer_bytes
     return Kernel("multiply_blocks", _PARAMETERS, steps, tile.threads, shared, writer.cells)
 
 
@@ -80,6 +88,12 @@ class _Writer:
         counts = self._counts = ROWS // COLUMNS * 2, 2, 4
         first, second = (own * self._deep * n for own, n in zip(tile.own, counts, strict=False))
         self._starts = 0, first, first + second
+        self._lines = [
+            tile.count_lines(axis, is_turned=each.is_turned) for axis, each in enumerate(rows)
+        ]
+        sizes = [tile.count_bytes(axis, is_turned=each.is_turned) for axis, each in enumerate(rows)]
+        self._ends = [prod(each.steps.shape) for each in rows]
+        self._behind, self.buffer_bytes = (0, sizes[0]), sum(sizes)
         self._ahead = first + second + tile.own[0] * tile.own[1] * counts[2]
         self.cells = self._ahead + _VECTOR_CELLS * sum(self._loads)
         self.places = tuple(
@@ -90,8 +104,8 @@ class _Writer:
     @cached_property
     def _loads(self) -> Sequence[int]:
         """The vectors that a thread brings of each factor, at most."""
-        tile = self._tile
-        return [-(-side * tile.vectors // tile.threads) for side in tile.sides]
+        threads = self._tile.threads
+        return [-(-lines * (length // VECTOR) // threads) for lines, length in self._lines]
 
     def _cell(self, axis: int, number: int, depth: int) -> int:
         """The first cell of a part of a factor."""
@@ -148,7 +162,7 @@ class _Writer:
         builder = context.builder
         following = builder.add(context.turn, word(1))
         now, other = (
-            builder.mul(builder.and_(x, word(1)), word(self._tile.buffer_bytes))
+            builder.mul(builder.and_(x, word(1)), word(self.buffer_bytes))
             for x in (context.turn, following)
         )
         self._share(context, other)
@@ -156,14 +170,15 @@ class _Writer:
         self._fetch(context, now)
 
     def _assign(self, context: Context, turn: int, axis: int) -> tuple[ir.Value, ir.Value]:
-        """Return the line of a factor's tile, and its vector, that a thread brings."""
-        builder, tile = context.builder, self._tile
-        number = builder.add(context.thread, word(turn * tile.threads))
-        count = tile.sides[axis] * tile.vectors
-        if (turn + 1) * tile.threads > count:  # the last vector is brought by several threads
-            number = vectors.minimum(builder, number, word(count - 1))
-        each = word(tile.vectors)
-        return builder.udiv(number, each), builder.urem(number, each)
+        """Return the line of a factor's tile, and the first element of it, that a thread brings."""
+        builder, threads = context.builder, self._tile.threads
+        lines, length = self._lines[axis]
+        number = builder.add(context.thread, word(turn * threads))
+        each = length // VECTOR
+        if (turn + 1) * threads > lines * each:  # the last vector is brought by several threads
+            number = vectors.minimum(builder, number, word(lines * each - 1))
+        first = builder.mul(builder.urem(number, word(each)), word(VECTOR))
+        return builder.udiv(number, word(each)), first
 
     def _list_vectors(self) -> list[tuple[int, int, int]]:
         """Return the factor, the turn and the first cell of each vector that a thread brings."""
@@ -176,19 +191,20 @@ class _Writer:
         batch, firsts = self._place(context)
         for axis, turn, cell in self._list_vectors():
             rows = self._rows[axis]
-            line, vector = self._assign(context, turn, axis)
+            line, step = self._assign(context, turn, axis)
+            last = rows.count - 1
+            if rows.is_turned:
+                line, step, last = step, line, rows.count - VECTOR
             row = builder.add(firsts[axis], line)
             if rows.count % tile.sides[axis]:
-                row = vectors.minimum(builder, row, word(rows.count - 1))
-            start = builder.mul(rows.locate(context, batch, row), word(WIDTH))
-            address = builder.add(context.parameters[2 + axis], start)
-            step = builder.mul(vector, word(VECTOR))
+                row = vectors.minimum(builder, row, word(last))
             step = builder.add(builder.mul(number, word(tile.depth)), step)
             is_there = None
-            if rows.steps % tile.depth:
-                is_there = builder.icmp_unsigned("<", step, word(rows.steps))
+            if self._ends[axis] % tile.depth:
+                is_there = builder.icmp_unsigned("<", step, word(self._ends[axis]))
                 step = builder.select(is_there, step, word(0))
-            place = builder.add(address, builder.mul(step, word(WIDTH)))
+            element = rows.locate(context, batch, row, step)
+            place = builder.add(context.parameters[2 + axis], builder.mul(element, word(WIDTH)))
             found = context.load(_VECTOR, place, is_given=True)
             if is_there is not None:
                 found = builder.select(is_there, found, _VECTOR(0))
@@ -200,35 +216,57 @@ class _Writer:
         """Store the tile that was brought into a buffer of shared memory."""
         builder = context.builder
         for axis, turn, cell in self._list_vectors():
-            line, vector = self._assign(context, turn, axis)
+            line, first = self._assign(context, turn, axis)
             whole: ir.Value = ir.Constant(_VECTOR, 0)
             for part in range(_VECTOR_CELLS):
                 wide = builder.zext(context.get_cell(cell + part, INDEX), _VECTOR)
                 whole = builder.or_(whole, builder.shl(wide, _VECTOR(INDEX.width * part)))
-            offset = builder.mul(vector, word(VECTOR * WIDTH))
-            place = builder.add(buffer, self._locate(context, axis, line, offset))
-            context.store_shared(whole, place)
+            place = self._locate(context, axis, line, first)
+            context.store_shared(whole, builder.add(buffer, place))
 
-    def _locate(self, context: Context, axis: int, line: ir.Value, offset: ir.Value) -> ir.Value:
-        """Return where a byte of a factor's line is in a buffer."""
-        builder = context.builder
-        row = builder.add(line, word(axis * self._tile.sides[0]))
-        return builder.add(builder.mul(row, word(self._tile.pitch)), offset)
+    def _locate(self, context: Context, axis: int, line: ir.Value, at: ir.Value) -> ir.Value:
+        """Return where an element of a factor's line is in a buffer."""
+        builder, (_, length) = context.builder, self._lines[axis]
+        start = builder.add(builder.mul(line, word(get_pitch(length))), word(self._behind[axis]))
+        return builder.add(start, builder.mul(at, word(WIDTH)))
 
     def _fetch(self, context: Context, buffer: ir.Value) -> None:
-        """Take up the warp's rows and columns of a buffer."""
-        builder, tile = context.builder, self._tile
-        group, place, firsts = self._get_lane(context)
-        for axis, height in enumerate((ROWS, COLUMNS)):
-            numbers = product(range(tile.own[axis]), range(self._deep), range(self._counts[axis]))
-            for number, depth, cell in numbers:
-                down, along = (cell % 2, cell // 2) if axis == 0 else (0, cell)
-                line = builder.add(firsts[axis], word(number * height + COLUMNS * down))
-                offset = builder.mul(place, word(_CELL_BYTES))
-                offset = builder.add(offset, word((depth * DEPTH + VECTOR * along) * WIDTH))
-                at = self._locate(context, axis, builder.add(line, group), offset)
-                value = context.load_shared(INDEX, builder.add(buffer, at))
-                context.set_cell(self._cell(axis, number, depth) + cell, value)
+        """Take up the warp's rows and columns of a buffer: four matrices of 8 by 8 at a time.
+
+        Of the first factor these are the quarters of an instruction's rows, of the second the
+        halves of the columns of two instructions, or of one where the last has no other.
+        """
+        _, _, firsts = self._get_lane(context)
+        for axis, depth in product((0, 1), range(self._deep)):
+            own = self._tile.own[axis]
+            for number in range(0, own, 1 + axis):
+                count = 4 if axis == 0 or number + 1 < own else 2
+
+                def locate(
+                    matrix: ir.Value,
+                    row: ir.Value,
+                    axis: int = axis,
+                    start: int = number * (ROWS, COLUMNS)[axis],
+                    depth: int = depth,
+                ) -> ir.Value:
+                    builder = context.builder
+                    low, high = (f(matrix, word(2)) for f in (builder.urem, builder.udiv))
+                    down, along = (low, high) if axis == 0 else (high, low)
+                    line = builder.add(firsts[axis], word(start))
+                    line = builder.add(line, builder.mul(down, word(COLUMNS)))
+                    step = builder.add(builder.mul(along, word(VECTOR)), word(depth * DEPTH))
+                    if self._rows[axis].is_turned:
+                        line, step = builder.add(step, row), line
+                    else:
+                        line = builder.add(line, row)
+                    return builder.add(buffer, self._locate(context, axis, line, step))
+
+                is_turned = self._rows[axis].is_turned
+                found = context.load_matrices(count, locate, is_turned=is_turned)
+                cells = self._counts[axis]
+                for place, value in enumerate(found):
+                    cell = self._cell(axis, number + place // cells, depth) + place % cells
+                    context.set_cell(cell, value)
 
     def _each(self, context: Context, body: _Each) -> None:
         """Write what is done for each of the thread's elements."""
