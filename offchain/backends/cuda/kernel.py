@@ -14,6 +14,7 @@ says; on a device whose blocks are others the kernel computes something else.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -22,6 +23,23 @@ from moot.offchain.native.vectors import FLOAT, INDEX, WORD
 
 Locate = Callable[[ir.Value, ir.Value], ir.Value]
 """(the number of a matrix, the number of its row) -> where the row is in shared memory."""
+
+
+class Copy(NamedTuple):
+    """A copy of 16 bytes from device memory, which nobody stores to, to shared memory.
+
+    Attributes:
+        address: from where, a multiple of 16.
+        offset: where to, likewise.
+        is_there: whether there are such bytes, or zeros are stored; None for yes.
+    """
+
+    address: ir.Value
+    offset: ir.Value
+    is_there: ir.Value | None = None
+
+
+COPIED_BYTES = 16
 
 
 class Context(ABC):
@@ -92,6 +110,24 @@ class Context(ABC):
                 at = builder.add(locate(word(number), group), offset)
                 found.append(self.load_shared(INDEX, at))
         return found
+
+    @abstractmethod
+    def begin_copies(self, copies: Sequence[Copy], ticket: ir.Value) -> None:
+        """Begin copies, a group of them, which come about at any time until they are waited for.
+
+        Args:
+            copies: as many as the kernel has in a group.
+            ticket: a number below the kernel's groups; none that is waited for has the same.
+        """
+
+    @abstractmethod
+    def end_copies(self, ticket: ir.Value, later: int) -> None:
+        """Wait for a group that this thread began; then its other threads may see it, too.
+
+        Args:
+            ticket: the group's.
+            later: how many groups were begun after it.
+        """
 
     @abstractmethod
     def load_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
@@ -206,6 +242,8 @@ class Kernel:
         shared_bytes: the shared memory of a block.
         cells: the values of 32 bits that a thread keeps between phases.
         own_bytes: a thread's own memory.
+        groups: the groups of copies that a thread may wait for at once.
+        copies: the copies of a group.
     """
 
     name: str
@@ -215,6 +253,8 @@ class Kernel:
     shared_bytes: int = 0
     cells: int = 0
     own_bytes: int = 0
+    groups: int = 0
+    copies: int = 0
 
     @property
     def phases(self) -> list[Phase | Products]:

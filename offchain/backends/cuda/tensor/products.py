@@ -1,9 +1,9 @@
 """Products of bfloat16 on tensor cores: a block has a tile of the output, from the initial values.
 
 An element is one chain of blocks of products in ascending order, in the accumulator of a matrix
-instruction; steps are never split. Rows of both factors lie in shared memory for some steps at a
-time, twice: while one tile is multiplied, the next is stored, and the one behind it is on its way
-to registers. Behind the last step of a row are zeros, in both factors, which change nothing.
+instruction; steps are never split. Rows of both factors are in shared memory for some steps at a
+time: while one part is multiplied, the next ones are on their way. Behind the last step of a row
+are zeros, in both factors, which change nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +18,7 @@ from moot.offchain.backends.cuda.elements import Variable, read, write
 from moot.offchain.backends.cuda.kernel import (
     WARP,
     Context,
+    Copy,
     Kernel,
     Loop,
     Products,
@@ -39,8 +40,6 @@ from moot.offchain.native import vectors
 from moot.offchain.native.vectors import INDEX
 
 _PARAMETERS, _TURNS = 5, 4
-_VECTOR = ir.IntType(8 * WIDTH * VECTOR)
-_VECTOR_CELLS = _VECTOR.width // INDEX.width
 
 _MOST_BAND = 16
 """Tiles of one column of tiles that follow each other, so that its factor is read once for them."""
@@ -54,9 +53,16 @@ def make_kernel(matrices: Matrices, rows: tuple[Rows, Rows], tile: Tile, block: 
     """
     writer = _Writer(matrices, rows, tile)
     products = Products(make_instruction(block), writer.places)
-    steps = (writer.begin, Loop(_TURNS, (writer.advance, products)), writer.end)
-    shared = 2 * writer.buffer_bytes
-    return Kernel("multiply_blocks", _PARAMETERS, steps, tile.threads, shared, writer.cells)
+    return Kernel(
+        "multiply_blocks",
+        _PARAMETERS,
+        (writer.begin, Loop(_TURNS, (writer.advance, products)), writer.end),
+        tile.threads,
+        tile.stages * writer.buffer_bytes,
+        writer.cells,
+        groups=tile.stages,
+        copies=sum(writer.loads),
+    )
 
 
 def count_turns(matrices: Matrices, tile: Tile) -> int:
@@ -94,15 +100,14 @@ class _Writer:
         sizes = [tile.count_bytes(axis, is_turned=each.is_turned) for axis, each in enumerate(rows)]
         self._ends = [prod(each.steps.shape) for each in rows]
         self._behind, self.buffer_bytes = (0, sizes[0]), sum(sizes)
-        self._ahead = first + second + tile.own[0] * tile.own[1] * counts[2]
-        self.cells = self._ahead + _VECTOR_CELLS * sum(self._loads)
+        self.cells = first + second + tile.own[0] * tile.own[1] * counts[2]
         self.places = tuple(
             (self._cell(0, r, d), self._cell(1, c, d), self._sum(r, c))
             for d, r, c in product(range(self._deep), *map(range, tile.own))
         )
 
     @cached_property
-    def _loads(self) -> Sequence[int]:
+    def loads(self) -> Sequence[int]:
         """The vectors that a thread brings of each factor, at most."""
         threads = self._tile.threads
         return [-(-lines * (length // VECTOR) // threads) for lines, length in self._lines]
@@ -138,12 +143,11 @@ class _Writer:
         return builder.udiv(lane, word(4)), builder.urem(lane, word(4)), firsts
 
     def begin(self, context: Context) -> None:
-        """Set the sums to the initial values, share the first tile, and ask for the second."""
+        """Set the sums to the initial values, ask for the first parts, and wait for one of them."""
         builder, node = context.builder, self._matrices.node
-        self._look_ahead(context, word(0))
-        self._share(context, word(0))
-        self._look_ahead(context, self._clamp(context, word(1)))
         nothing = [Variable(word(0), 0, 0)] * len(node.fold_shape)
+        for part in range(self._tile.stages - 1):
+            self._ask(context, word(part))
 
         def start(cell: int, variables: list[Variable], _: ir.Value) -> None:
             init = node.operands[0]
@@ -151,23 +155,20 @@ class _Writer:
             context.set_cell(cell, builder.extract_element(value, INDEX(0)))
 
         self._each(context, start)
-
-    def _clamp(self, context: Context, turn: ir.Value) -> ir.Value:
-        """Return a turn, or the last one for those behind it."""
-        builder = context.builder
-        return vectors.minimum(builder, turn, builder.sub(context.parameters[_TURNS], word(1)))
+        context.end_copies(word(0), self._tile.stages - 2)
 
     def advance(self, context: Context) -> None:
-        """Share the next tile, ask for the one behind it, and take up this one's factors."""
-        builder = context.builder
+        """Take up a part's factors, ask for a later one, and wait for the next one."""
+        builder, stages = context.builder, self._tile.stages
+        self._fetch(context, self._find_buffer(context, context.turn))
+        self._ask(context, builder.add(context.turn, word(stages - 1)))
         following = builder.add(context.turn, word(1))
-        now, other = (
-            builder.mul(builder.and_(x, word(1)), word(self.buffer_bytes))
-            for x in (context.turn, following)
-        )
-        self._share(context, other)
-        self._look_ahead(context, self._clamp(context, builder.add(following, word(1))))
-        self._fetch(context, now)
+        context.end_copies(builder.urem(following, word(stages)), stages - 2)
+
+    def _find_buffer(self, context: Context, part: ir.Value) -> ir.Value:
+        """Return where in shared memory a part is."""
+        stage = context.builder.urem(part, word(self._tile.stages))
+        return context.builder.mul(stage, word(self.buffer_bytes))
 
     def _assign(self, context: Context, turn: int, axis: int) -> tuple[ir.Value, ir.Value]:
         """Return the line of a factor's tile, and the first element of it, that a thread brings."""
@@ -180,49 +181,36 @@ class _Writer:
         first = builder.mul(builder.urem(number, word(each)), word(VECTOR))
         return builder.udiv(number, word(each)), first
 
-    def _list_vectors(self) -> list[tuple[int, int, int]]:
-        """Return the factor, the turn and the first cell of each vector that a thread brings."""
-        pairs = [(axis, turn) for axis in (0, 1) for turn in range(self._loads[axis])]
-        return [(*pair, self._ahead + _VECTOR_CELLS * n) for n, pair in enumerate(pairs)]
+    def _list_vectors(self) -> list[tuple[int, int]]:
+        """Return the factor and the turn of each vector that a thread brings."""
+        return [(axis, turn) for axis in (0, 1) for turn in range(self.loads[axis])]
 
-    def _look_ahead(self, context: Context, number: ir.Value) -> None:
-        """Bring a tile of steps into registers."""
+    def _ask(self, context: Context, part: ir.Value) -> None:
+        """Begin to copy a part to shared memory; instead of those behind the last one, that."""
         builder, tile = context.builder, self._tile
         batch, firsts = self._place(context)
-        for axis, turn, cell in self._list_vectors():
+        last_part = builder.sub(context.parameters[_TURNS], word(1))
+        start = builder.mul(vectors.minimum(builder, part, last_part), word(tile.depth))
+        buffer, copies = self._find_buffer(context, part), list[Copy]()
+        for axis, turn in self._list_vectors():
             rows = self._rows[axis]
-            line, step = self._assign(context, turn, axis)
-            last = rows.count - 1
-            if rows.is_turned:
-                line, step, last = step, line, rows.count - VECTOR
-            row = builder.add(firsts[axis], line)
+            line, first = self._assign(context, turn, axis)
+            offset = builder.add(buffer, self._locate(context, axis, line, first))
+            row, step = (first, line) if rows.is_turned else (line, first)
+            row, step = builder.add(firsts[axis], row), builder.add(start, step)
             if rows.count % tile.sides[axis]:
+                last = rows.count - (VECTOR if rows.is_turned else 1)
                 row = vectors.minimum(builder, row, word(last))
-            step = builder.add(builder.mul(number, word(tile.depth)), step)
             is_there = None
             if self._ends[axis] % tile.depth:
                 is_there = builder.icmp_unsigned("<", step, word(self._ends[axis]))
                 step = builder.select(is_there, step, word(0))
             element = rows.locate(context, batch, row, step)
-            place = builder.add(context.parameters[2 + axis], builder.mul(element, word(WIDTH)))
-            found = context.load(_VECTOR, place, is_given=True)
-            if is_there is not None:
-                found = builder.select(is_there, found, _VECTOR(0))
-            for part in range(_VECTOR_CELLS):
-                shifted = builder.lshr(found, _VECTOR(INDEX.width * part))
-                context.set_cell(cell + part, builder.trunc(shifted, INDEX))
-
-    def _share(self, context: Context, buffer: ir.Value) -> None:
-        """Store the tile that was brought into a buffer of shared memory."""
-        builder = context.builder
-        for axis, turn, cell in self._list_vectors():
-            line, first = self._assign(context, turn, axis)
-            whole: ir.Value = ir.Constant(_VECTOR, 0)
-            for part in range(_VECTOR_CELLS):
-                wide = builder.zext(context.get_cell(cell + part, INDEX), _VECTOR)
-                whole = builder.or_(whole, builder.shl(wide, _VECTOR(INDEX.width * part)))
-            place = self._locate(context, axis, line, first)
-            context.store_shared(whole, builder.add(buffer, place))
+            address = builder.mul(element, word(WIDTH))
+            address = builder.add(context.parameters[2 + axis], address)
+            copies.append(Copy(address, offset, is_there))
+        ticket = builder.urem(part, word(tile.stages))
+        context.begin_copies(copies, ticket)
 
     def _locate(self, context: Context, axis: int, line: ir.Value, at: ir.Value) -> ir.Value:
         """Return where an element of a factor's line is in a buffer."""
@@ -289,6 +277,8 @@ class _Writer:
     def end(self, context: Context) -> None:
         """Store the thread's elements that are inside, every NaN as the canonical one."""
         builder, node = context.builder, self._matrices.node
+        last = builder.add(context.parameters[_TURNS], word(self._tile.stages - 2))
+        context.end_copies(builder.urem(last, word(self._tile.stages)), 0)
 
         def finish(cell: int, variables: list[Variable], inside: ir.Value) -> None:
             with builder.if_then(inside):

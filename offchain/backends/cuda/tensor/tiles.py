@@ -23,12 +23,14 @@ class Tile:
     Attributes:
         warps: along rows and columns.
         own: products of a warp along both.
-        depth: the steps that are in shared memory at a time.
+        depth: the steps that are multiplied at a time.
+        stages: as many such parts are in shared memory, or on their way to it.
     """
 
-    warps: tuple[int, int] = (2, 4)
-    own: tuple[int, int] = (4, 4)
+    warps: tuple[int, int]
+    own: tuple[int, int]
     depth: int = 32
+    stages: int = 4
 
     @property
     def threads(self) -> int:
@@ -69,10 +71,11 @@ def get_pitch(length: int) -> int:
 
 
 STEP_CYCLES: Mapping[Tile, float] = {
-    Tile((2, 4), (4, 4)): 32,
-    Tile((2, 2), (4, 4)): 17,
-    Tile((2, 2), (2, 4)): 10,
-    Tile((2, 2), (1, 2)): 5,
+    Tile((2, 4), (4, 8), stages=3): 400,
+    Tile((2, 4), (4, 4)): 220,
+    Tile((2, 2), (4, 4)): 120,
+    Tile((2, 2), (2, 4)): 70,
+    Tile((2, 2), (1, 2), depth=64): 30,
 }
 """About the cycles that a multiprocessor takes for 16 steps of a block's tile: estimates."""
 
