@@ -13,7 +13,6 @@ from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES
 from moot.offchain.backends.table import BACKENDS
 from moot.offchain.errors import DeviceError
 
-
 SMALL = list(STEP_CYCLES)[-2:]
 
 
