@@ -360,23 +360,36 @@ def _write_tensor(found: dict[str, Any]) -> Iterator[str]:
         yield f"- drawn: {row['blocks']:,} blocks in {row['seconds']:.0f} s, {row['wrong']:,} wrong"
     for part, error in found.get("errors", {}).items():
         yield f"- {part} failed: {error.splitlines()[0]}"
-    if found.get("products"):
-        yield from (
-            "",
-            "| product of bfloat16 | second factor | equal bits | TFLOP/s | stock/ours |",
-        )
-        yield "|---|---|---|---|---|"
-    for p in found.get("products", []):
-        cells = p["shape"], "of columns" if p["turned"] else "of steps", p["equal"]
-        told = " | ".join(map(str, cells))
-        yield f"| {told} | {p['tflops']:.1f} | {_write_ratio(p)} |"
-    if found.get("steps"):
-        yield from ("", "| step in bfloat16 | side | launches | s |", "|---|---|---|---|")
-    for s in found.get("steps", []):
-        seconds = f"{s['seconds']:.4f}" if "seconds" in s else "failed"
-        yield f"| {s['program']} | {s['side']} | {s.get('launches', '-')} | {seconds} |"
+    for part, (head, write) in _TENSOR_TABLES.items():
+        if found.get(part):
+            yield from ("", f"| {head} |", f"|{'---|' * (head.count('|') + 1)}")
+            yield from (f"| {' | '.join(map(str, write(row)))} |" for row in found[part])
     if found.get("states"):
         yield from ("", *_write_states(found["states"]))
+
+
+def _list_product(row: dict[str, Any]) -> tuple[object, ...]:
+    lines = "of columns" if row["turned"] else "of steps"
+    return row["shape"], lines, row["equal"], f"{row['tflops']:.1f}", _write_ratio(row)
+
+
+def _list_step(row: dict[str, Any]) -> tuple[object, ...]:
+    seconds = f"{row['seconds']:.4f}" if "seconds" in row else "failed"
+    return row["program"], row["side"], row.get("launches", "-"), seconds
+
+
+_TENSOR_TABLES: Mapping[str, tuple[str, Callable[[dict[str, Any]], tuple[object, ...]]]] = {
+    "products": (
+        "product of bfloat16 | second factor | equal bits | TFLOP/s | stock/ours",
+        _list_product,
+    ),
+    "tiles": (
+        "product of bfloat16 | tile | TFLOP/s",
+        lambda row: (row["shape"], row["tile"], f"{row['tflops']:.1f}"),
+    ),
+    "steps": ("step in bfloat16 | side | launches | s", _list_step),
+}
+"""The tables of rows about tensor cores: their heads, and the cells of a row."""
 
 
 _SECTIONS: Mapping[str, Callable[[Any], Iterator[str]]] = {

@@ -22,7 +22,10 @@ from moot.offchain.arithmetic.functions import DType
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS
+from moot.offchain.backends.cuda.machine import Tensor
 from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
+from moot.offchain.backends.cuda.tensor.plans import Chained
+from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES
 from moot.offchain.backends.cuda.tensor.trial import (
     KINDS,
     Trial,
@@ -39,7 +42,10 @@ from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.programs.graph import Node
 
-PARTS = ("trial", "volume", "products", "steps", "states")
+PARTS = ("trial", "volume", "products", "tiles", "steps", "states")
+
+TILED = ((1024, 768, 3072), (4096, 4096, 4096))
+"""Products that are timed in every tile."""
 
 BLOCKS_DRAWN = {False: 10**8, True: 10**4}
 """Blocks that are compared with the definition; few for a trial."""
@@ -191,6 +197,27 @@ class _Bench:
         device = self._get_device()
         for shape, is_turned in product(shapes, (True, False)):
             yield self._time_product(device, shape, is_turned=is_turned)
+
+    def tiles(self) -> Iterator[Row]:
+        """Yield the speed of each tile in products that are large, and in small ones."""
+        shapes = whole.TINY_PRODUCTS if self._is_tiny else TILED
+        for shape, tile in product(shapes, STEP_CYCLES):
+            machine = self._get_device().machine
+            rows, steps, columns = shape
+            plan = Chained(machine, make_product(shape, is_turned=True), self._block, tile)
+            tensors = [
+                None,
+                *(Tensor(machine, s, np.uint16) for s in ((rows, steps), (columns, steps))),
+            ]
+            for tensor in tensors[1:]:
+                assert tensor is not None
+                tensor.put(np.full(tensor.shape, 0x3F80, np.uint16))
+            count = 1 if self._is_tiny else whole.AT_ONCE
+            side = partial(whole.ask_again, partial(plan.run, tensors, 0), count)
+            (seconds,) = whole.time_sides([side], machine.wait, self._repeats)
+            speed = 2e-12 * rows * steps * columns * count / seconds
+            named = f"{' x '.join(map(str, tile.sides))}, {tile.depth} steps, {tile.stages} parts"
+            yield {"shape": " x ".join(map(str, shape)), "tile": named, "tflops": speed}
 
     def _time_product(self, device: Any, shape: tuple[int, int, int], *, is_turned: bool) -> Row:
         rng = np.random.default_rng(0)

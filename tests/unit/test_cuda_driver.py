@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moot.offchain.backends.cuda import driver
+from moot.offchain.backends.cuda import driver, ptx
 from moot.offchain.backends.cuda.backend import Cuda
 from moot.offchain.backends.cuda.driver import Driver
+from moot.offchain.backends.cuda.kernel import Kernel
 from moot.offchain.backends.cuda.machine import Tensor
 from moot.offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
 
@@ -215,6 +216,34 @@ def test_a_full_device_gives_up_what_nobody_needs_first(use: Use) -> None:
         Cuda(device).require_memory(10_241)
     del large
     Cuda(device).require_memory(10_240)
+
+
+@pytest.mark.parametrize("size", [ptx.MOST_STATIC_BYTES, ptx.MOST_STATIC_BYTES + 16])
+def test_much_shared_memory_is_asked_for(
+    use: Use, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What code may not declare is allowed once, and asked for by each launch."""
+    library = use(Library())
+    monkeypatch.setattr(driver, "translate", lambda *_: "")
+    asked: dict[str, tuple[Any, ...]] = {}
+
+    def remember(name: str) -> Callable[..., int]:
+        def call(*arguments: Any) -> int:
+            asked[name] = arguments
+            return 0
+
+        return call
+
+    for name in ("cuFuncSetAttribute", "cuLaunchKernel"):
+        setattr(library, name, remember(name))
+    device = Driver()
+    kernel = Kernel("much", 1, (), 64, size)
+    device.launch(device.load(kernel), 3, [5])
+    is_large = size > ptx.MOST_STATIC_BYTES
+    assert asked["cuLaunchKernel"][1:8] == (3, 1, 1, 64, 1, 1, size if is_large else 0)
+    assert ("cuFuncSetAttribute" in asked) == is_large
+    if is_large:
+        assert asked["cuFuncSetAttribute"][1:] == (8, size)
 
 
 def test_a_lost_device_is_told_from_a_refusal(use: Use) -> None:

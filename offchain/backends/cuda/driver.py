@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 from moot.offchain.backends.cuda.kernel import Kernel
 from moot.offchain.backends.cuda.machine import DEVICE, Launch
-from moot.offchain.backends.cuda.ptx import translate
+from moot.offchain.backends.cuda.ptx import MOST_STATIC_BYTES, translate
 from moot.offchain.backends.cuda.tensor.generations import find_generations
 from moot.offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
 
@@ -26,6 +26,9 @@ _LIBRARY = "libcuda.so.1"
 _LEAST_VERSION, _LEAST_CAPABILITY = 12000, (7, 5)
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
 """Attributes of a device: its multiprocessors, and the parts of its compute capability."""
+
+_SHARED_BYTES = 8
+"""The attribute of a kernel that says how much shared memory its launches may ask for."""
 
 _OUT_OF_MEMORY = 2
 _LOST = frozenset({46, 214, 219, 220, 700, 702, 709, *range(714, 720)})
@@ -95,7 +98,7 @@ class Driver:
         self._memory: dict[int, tuple[int, int]] = {}
         self._spare: dict[tuple[int, int], list[int]] = defaultdict(list)
         self._was_full = False
-        self._known: dict[Kernel, tuple[ctypes.c_void_p, int]] = {}
+        self._known: dict[Kernel, _Loaded] = {}
         self._require(
             "open the device", "cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device
         )
@@ -185,10 +188,14 @@ class Driver:
         self._require("copy from the device", "cuMemcpyDtoH_v2", *arguments)
         return content.raw
 
-    def load(self, kernel: Kernel) -> tuple[ctypes.c_void_p, int]:
+    def load(self, kernel: Kernel) -> "_Loaded":
         """Have the device's code made of a kernel, once."""
         if kernel not in self._known:
-            self._known[kernel] = self._compile(kernel), kernel.threads
+            size = kernel.shared_bytes if kernel.shared_bytes > MOST_STATIC_BYTES else 0
+            self._known[kernel] = _Loaded(self._compile(kernel), kernel.threads, size)
+            if size:
+                arguments = self._known[kernel].function, _SHARED_BYTES, size
+                self._require("give shared memory", "cuFuncSetAttribute", *arguments)
         return self._known[kernel]
 
     def _compile(self, kernel: Kernel) -> ctypes.c_void_p:
@@ -205,14 +212,12 @@ class Driver:
         )
         return function
 
-    def launch(
-        self, loaded: tuple[ctypes.c_void_p, int], blocks: int, parameters: Sequence[int]
-    ) -> None:
+    def launch(self, loaded: "_Loaded", blocks: int, parameters: Sequence[int]) -> None:
         """Launch a kernel."""
-        function, threads = loaded
+        function, threads, shared_bytes = loaded
         words = [ctypes.c_int64(parameter) for parameter in parameters]
         places = (ctypes.c_void_p * len(words))(*(ctypes.addressof(w) for w in words))
-        grid = blocks, 1, 1, threads, 1, 1, 0
+        grid = blocks, 1, 1, threads, 1, 1, shared_bytes
         arguments = *grid, self._stream, places, None
         self._require("launch a kernel", "cuLaunchKernel", function, *arguments)
 
@@ -258,6 +263,20 @@ class Driver:
         )
         spare = sum(size * len(addresses) for (size, _), addresses in self._spare.items())
         return free.value + spare
+
+
+class _Loaded(NamedTuple):
+    """A kernel that the device has code of.
+
+    Attributes:
+        function: the driver's handle.
+        threads: the threads of a block.
+        shared_bytes: the shared memory that each launch asks for, besides what the code declares.
+    """
+
+    function: ctypes.c_void_p
+    threads: int
+    shared_bytes: int
 
 
 class Graph:

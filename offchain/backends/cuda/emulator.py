@@ -17,7 +17,17 @@ from llvmlite import ir
 
 from moot.offchain.arithmetic import float32
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS, Block
-from moot.offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, Products, word
+from moot.offchain.backends.cuda.kernel import (
+    COPIED_BYTES,
+    WARP,
+    Context,
+    Copy,
+    Kernel,
+    Loop,
+    Phase,
+    Products,
+    word,
+)
 from moot.offchain.backends.cuda.machine import HOST, Launch
 from moot.offchain.backends.cuda.tensor.blocks import add_chains
 from moot.offchain.backends.cuda.tensor.generations import find_generations
@@ -29,8 +39,14 @@ _CELL_BYTES = 4
 _NAN = 0x7FFFFFFF
 """What tensor cores make of all NaNs, which is not what is stored."""
 
-_OWN = ("block", "turn", "shared", "cells", "own", "start", "stride")
+_RECORD_BYTES = 24
+"""A copy that was begun: its address, its offset, and whether there is anything to copy."""
+
+_OWN = ("block", "turn", "shared", "cells", "own", "copies", "start", "stride")
 """The parameters of a phase's function, after those of the kernel."""
+
+
+_COPIED = ir.IntType(8 * COPIED_BYTES)
 
 
 class Emulator:
@@ -142,8 +158,9 @@ class Grid:
                 np.full(max(size, 1), _SOIL, np.uint8)
                 for size in (kernel.shared_bytes, kernel.own_bytes * kernel.threads)
             )
+            copies = np.zeros(max(_count_bytes(kernel) * kernel.threads, 1), np.uint8)
             cells = np.full((kernel.threads, kernel.cells, _CELL_BYTES), _SOIL, np.uint8)
-            places = shared.ctypes.data, cells.ctypes.data, own.ctypes.data
+            places = [x.ctypes.data for x in (shared, cells, own, copies)]
             waiting = iter(self._phases)
             for step in kernel.steps:
                 count = len(step.phases) if isinstance(step, Loop) else 1
@@ -223,8 +240,13 @@ class _OnProcessor(Context):
     ) -> None:
         self.builder, self.parameters, self.thread = builder, parameters, thread
         self.block, self.turn, self._shared = own["block"], own["turn"], own["shared"]
-        sizes = {"cells": kernel.cells * _CELL_BYTES, "own": kernel.own_bytes}
-        self._cells, self._own = (
+        self._copies_each = kernel.copies
+        sizes = {
+            "cells": kernel.cells * _CELL_BYTES,
+            "own": kernel.own_bytes,
+            "copies": _count_bytes(kernel),
+        }
+        self._cells, self._own, self._copies = (
             builder.add(own[name], builder.mul(thread, word(size))) for name, size in sizes.items()
         )
 
@@ -240,6 +262,33 @@ class _OnProcessor(Context):
     def store_shared(self, value: ir.Value, offset: ir.Value) -> None:
         vectors.store(self.builder, value, self.builder.add(self._shared, offset))
 
+    def _list_records(self, ticket: ir.Value) -> list[ir.Value]:
+        """Return the addresses of the records of a group of copies."""
+        builder = self.builder
+        group = builder.mul(ticket, word(self._copies_each * _RECORD_BYTES))
+        first = builder.add(self._copies, group)
+        return [builder.add(first, word(n * _RECORD_BYTES)) for n in range(self._copies_each)]
+
+    def begin_copies(self, copies: Sequence[Copy], ticket: ir.Value) -> None:
+        """Write down what is to be copied, and soil the place where nobody may look any more."""
+        builder = self.builder
+        soil = ir.Constant(_COPIED, int.from_bytes(bytes([_SOIL]) * COPIED_BYTES))
+        for record, copy in zip(self._list_records(ticket), copies, strict=True):
+            is_there = word(1) if copy.is_there is None else builder.zext(copy.is_there, WORD)
+            for place, value in enumerate((copy.address, copy.offset, is_there)):
+                vectors.store(builder, value, record, 8 * place)
+            self.store_shared(soil, copy.offset)
+
+    def end_copies(self, ticket: ir.Value, later: int) -> None:  # noqa: ARG002 - groups have tickets
+        """Copy what was written down, if anything was."""
+        builder = self.builder
+        for record in self._list_records(ticket):
+            address, offset, there = (vectors.load(builder, WORD, record, 8 * n) for n in range(3))
+            with builder.if_then(builder.icmp_unsigned("!=", address, word(0))):
+                value = vectors.load(builder, _COPIED, address)
+                is_there = builder.icmp_unsigned("!=", there, word(0))
+                self.store_shared(builder.select(is_there, value, _COPIED(0)), offset)
+
     def load_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
         return vectors.load(self.builder, kind, self.builder.add(self._own, offset))
 
@@ -251,6 +300,11 @@ class _OnProcessor(Context):
 
     def set_cell(self, number: int, value: ir.Value) -> None:
         vectors.store(self.builder, value, self._cells, number * _CELL_BYTES)
+
+
+def _count_bytes(kernel: Kernel) -> int:
+    """Return the bytes of the records of a thread's copies."""
+    return kernel.groups * kernel.copies * _RECORD_BYTES
 
 
 def _write(kernel: Kernel, phase: Phase) -> ir.Module:

@@ -14,11 +14,32 @@ says; on a device whose blocks are others the kernel computes something else.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from llvmlite import ir
 
 from moot.offchain.arithmetic.tensor.blocks import Block
-from moot.offchain.native.vectors import FLOAT, WORD
+from moot.offchain.native.vectors import FLOAT, INDEX, WORD
+
+Locate = Callable[[ir.Value, ir.Value], ir.Value]
+"""(the number of a matrix, the number of its row) -> where the row is in shared memory."""
+
+
+class Copy(NamedTuple):
+    """A copy of 16 bytes from device memory, which nobody stores to, to shared memory.
+
+    Attributes:
+        address: from where, a multiple of 16.
+        offset: where to, likewise.
+        is_there: whether there are such bytes, or zeros are stored; None for yes.
+    """
+
+    address: ir.Value
+    offset: ir.Value
+    is_there: ir.Value | None = None
+
+
+COPIED_BYTES = 16
 
 
 class Context(ABC):
@@ -56,6 +77,57 @@ class Context(ABC):
     @abstractmethod
     def store_shared(self, value: ir.Value, offset: ir.Value) -> None:
         """Store a value to the block's shared memory."""
+
+    def load_matrices(self, count: int, locate: Locate, *, is_turned: bool) -> list[ir.Value]:
+        """Load matrices of 8 by 8 elements of 16 bits from shared memory, all threads of a warp.
+
+        In the thread of number t of its warp, with g = t // 4 and r = t % 4, a cell has the two
+        elements from 2 r on of row g; if matrices are turned, those of column g in rows 2 r and
+        2 r + 1.
+
+        Args:
+            count: how many, 2 or 4.
+            locate: returns where a row of a matrix begins, as `load_shared` has it, given the
+                numbers of both.
+            is_turned: whether each is turned.
+
+        Returns:
+            A cell for each matrix.
+        """
+        builder, lane = self.builder, self.builder.urem(self.thread, word(WARP))
+        group, place = builder.udiv(lane, word(4)), builder.urem(lane, word(4))
+        double, found = builder.mul(place, word(2)), []
+        for number in range(count):
+            if is_turned:
+                rows = double, builder.add(double, word(1))
+                offset = builder.mul(group, word(2))
+                places = [builder.add(locate(word(number), row), offset) for row in rows]
+                low, high = (self.load_shared(ir.IntType(16), at) for at in places)
+                upper = builder.shl(builder.zext(high, INDEX), INDEX(16))
+                found.append(builder.or_(builder.zext(low, INDEX), upper))
+            else:
+                offset = builder.mul(place, word(4))
+                at = builder.add(locate(word(number), group), offset)
+                found.append(self.load_shared(INDEX, at))
+        return found
+
+    @abstractmethod
+    def begin_copies(self, copies: Sequence[Copy], ticket: ir.Value) -> None:
+        """Begin copies, a group of them, which come about at any time until they are waited for.
+
+        Args:
+            copies: as many as the kernel has in a group.
+            ticket: a number below the kernel's groups; none that is waited for has the same.
+        """
+
+    @abstractmethod
+    def end_copies(self, ticket: ir.Value, later: int) -> None:
+        """Wait for a group that this thread began; then its other threads may see it, too.
+
+        Args:
+            ticket: the group's.
+            later: how many groups were begun after it.
+        """
 
     @abstractmethod
     def load_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
@@ -170,6 +242,8 @@ class Kernel:
         shared_bytes: the shared memory of a block.
         cells: the values of 32 bits that a thread keeps between phases.
         own_bytes: a thread's own memory.
+        groups: the groups of copies that a thread may wait for at once.
+        copies: the copies of a group.
     """
 
     name: str
@@ -179,6 +253,8 @@ class Kernel:
     shared_bytes: int = 0
     cells: int = 0
     own_bytes: int = 0
+    groups: int = 0
+    copies: int = 0
 
     @property
     def phases(self) -> list[Phase | Products]:

@@ -12,7 +12,18 @@ from collections.abc import Sequence
 
 from llvmlite import binding, ir
 
-from moot.offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, Products, word
+from moot.offchain.backends.cuda.kernel import (
+    COPIED_BYTES,
+    WARP,
+    Context,
+    Copy,
+    Kernel,
+    Locate,
+    Loop,
+    Phase,
+    Products,
+    word,
+)
 from moot.offchain.cache import Cache
 from moot.offchain.native import vectors
 from moot.offchain.native.vectors import BYTE, FLOAT, INDEX, WORD
@@ -20,6 +31,9 @@ from moot.offchain.native.vectors import BYTE, FLOAT, INDEX, WORD
 TRIPLE = "nvptx64-nvidia-cuda"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 """The oldest devices that are supported, and newer ones."""
+
+MOST_STATIC_BYTES = 48 << 10
+"""Shared memory that code may declare; more than that is asked for with each launch."""
 
 _GLOBAL, _SHARED = 1, 3
 _OWN_ALIGNMENT = 8
@@ -120,9 +134,13 @@ class _OnDevice(Context):
         self._shared: ir.GlobalVariable | None = None
         if kernel.shared_bytes:
             kind = ir.ArrayType(BYTE, kernel.shared_bytes)
+            if kernel.shared_bytes > MOST_STATIC_BYTES:
+                kind = ir.ArrayType(BYTE, 0)
             self._shared = ir.GlobalVariable(builder.module, kind, "shared", addrspace=_SHARED)
-            self._shared.linkage, self._shared.align = "internal", 16
-            self._shared.initializer = ir.Constant(kind, ir.Undefined)
+            self._shared.align = 16
+            if kind.count:
+                self._shared.linkage = "internal"
+                self._shared.initializer = ir.Constant(kind, ir.Undefined)
 
     def _read_register(self, name: str) -> ir.Value:
         signature = ir.FunctionType(INDEX, [])
@@ -151,6 +169,40 @@ class _OnDevice(Context):
 
     def store_shared(self, value: ir.Value, offset: ir.Value) -> None:
         self.builder.store(value, self._locate(value.type, offset), align=_align(value.type))
+
+    def load_matrices(self, count: int, locate: Locate, *, is_turned: bool) -> list[ir.Value]:
+        """Load matrices by the instruction that does: thread t has row t % 8 of matrix t // 8."""
+        builder, lane = self.builder, self.builder.urem(self.thread, word(WARP))
+        number = builder.urem(builder.udiv(lane, word(8)), word(count))
+        place = self._locate(BYTE, locate(number, builder.urem(lane, word(8))))
+        turned = ".trans" if is_turned else ""
+        name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{turned}.b16.p{_SHARED}"
+        signature = ir.FunctionType(ir.LiteralStructType([INDEX] * count), [place.type])
+        function = builder.module.declare_intrinsic(name, fnty=signature)
+        found = builder.call(function, [place])
+        return [builder.extract_value(found, cell) for cell in range(count)]
+
+    def begin_copies(self, copies: Sequence[Copy], ticket: ir.Value) -> None:  # noqa: ARG002 - groups are counted
+        builder, size = self.builder, INDEX(COPIED_BYTES)
+        for copy in copies:
+            source = builder.inttoptr(copy.address, BYTE.as_pointer(_GLOBAL))
+            target = self._locate(BYTE, copy.offset)
+            given = [target, source]
+            name = "llvm.nvvm.cp.async.cg.shared.global.16"
+            if copy.is_there is not None:
+                given.append(builder.select(copy.is_there, size, INDEX(0)))
+                name = f"{name}.s"
+            self._call(name, given)
+        self._call("llvm.nvvm.cp.async.commit.group", [])
+
+    def end_copies(self, ticket: ir.Value, later: int) -> None:  # noqa: ARG002 - likewise
+        self._call("llvm.nvvm.cp.async.wait.group", [INDEX(later)])
+
+    def _call(self, name: str, given: Sequence[ir.Value]) -> None:
+        """Call an intrinsic that returns nothing."""
+        signature = ir.FunctionType(ir.VoidType(), [value.type for value in given])
+        function = self.builder.module.declare_intrinsic(name, fnty=signature)
+        self.builder.call(function, given)
 
     def _locate_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
         assert self._own is not None
@@ -194,9 +246,7 @@ class _OnDevice(Context):
 
     def wait(self) -> None:
         """Wait until all threads of the block are here."""
-        signature = ir.FunctionType(ir.VoidType(), [])
-        barrier = self.builder.module.declare_intrinsic("llvm.nvvm.barrier0", fnty=signature)
-        self.builder.call(barrier, [])
+        self._call("llvm.nvvm.barrier0", [])
 
 
 def _align(kind: ir.Type) -> int:

@@ -1,14 +1,15 @@
 """Products of bfloat16 on tensor cores: a block has a tile of the output, from the initial values.
 
 An element is one chain of blocks of products in ascending order, in the accumulator of a matrix
-instruction; steps are never split. Rows of both factors lie in shared memory for some steps at a
-time, twice: while one tile is multiplied, the next is stored, and the one behind it is on its way
-to registers. Behind the last step of a row are zeros, in both factors, which change nothing.
+instruction; steps are never split. Rows of both factors are in shared memory for some steps at a
+time: while one part is multiplied, the next ones are on their way. Behind the last step of a row
+are zeros, in both factors, which change nothing.
 """
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import product
+from math import prod
 
 from llvmlite import ir
 
@@ -17,6 +18,7 @@ from moot.offchain.backends.cuda.elements import Variable, read, write
 from moot.offchain.backends.cuda.kernel import (
     WARP,
     Context,
+    Copy,
     Kernel,
     Loop,
     Products,
@@ -25,14 +27,19 @@ from moot.offchain.backends.cuda.kernel import (
 )
 from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.tensor.rows import Rows
-from moot.offchain.backends.cuda.tensor.tiles import COLUMNS, DEPTH, ROWS, VECTOR, WIDTH, Tile
+from moot.offchain.backends.cuda.tensor.tiles import (
+    COLUMNS,
+    DEPTH,
+    ROWS,
+    VECTOR,
+    WIDTH,
+    Tile,
+    get_pitch,
+)
 from moot.offchain.native import vectors
 from moot.offchain.native.vectors import INDEX
 
 _PARAMETERS, _TURNS = 5, 4
-_VECTOR = ir.IntType(8 * WIDTH * VECTOR)
-_VECTOR_CELLS = _VECTOR.width // INDEX.width
-_CELL_BYTES = 4
 
 _MOST_BAND = 16
 """Tiles of one column of tiles that follow each other, so that its factor is read once for them."""
@@ -46,9 +53,16 @@ def make_kernel(matrices: Matrices, rows: tuple[Rows, Rows], tile: Tile, block: 
     """
     writer = _Writer(matrices, rows, tile)
     products = Products(make_instruction(block), writer.places)
-    steps = (writer.begin, Loop(_TURNS, (writer.advance, products)), writer.end)
-    shared = 2 * tile.buffer_bytes
-    return Kernel("multiply_blocks", _PARAMETERS, steps, tile.threads, shared, writer.cells)
+    return Kernel(
+        "multiply_blocks",
+        _PARAMETERS,
+        (writer.begin, Loop(_TURNS, (writer.advance, products)), writer.end),
+        tile.threads,
+        tile.stages * writer.buffer_bytes,
+        writer.cells,
+        groups=tile.stages,
+        copies=sum(writer.loads),
+    )
 
 
 def count_turns(matrices: Matrices, tile: Tile) -> int:
@@ -80,18 +94,23 @@ class _Writer:
         counts = self._counts = ROWS // COLUMNS * 2, 2, 4
         first, second = (own * self._deep * n for own, n in zip(tile.own, counts, strict=False))
         self._starts = 0, first, first + second
-        self._ahead = first + second + tile.own[0] * tile.own[1] * counts[2]
-        self.cells = self._ahead + _VECTOR_CELLS * sum(self._loads)
+        self._lines = [
+            tile.count_lines(axis, is_turned=each.is_turned) for axis, each in enumerate(rows)
+        ]
+        sizes = [tile.count_bytes(axis, is_turned=each.is_turned) for axis, each in enumerate(rows)]
+        self._ends = [prod(each.steps.shape) for each in rows]
+        self._behind, self.buffer_bytes = (0, sizes[0]), sum(sizes)
+        self.cells = first + second + tile.own[0] * tile.own[1] * counts[2]
         self.places = tuple(
             (self._cell(0, r, d), self._cell(1, c, d), self._sum(r, c))
             for d, r, c in product(range(self._deep), *map(range, tile.own))
         )
 
     @cached_property
-    def _loads(self) -> Sequence[int]:
+    def loads(self) -> Sequence[int]:
         """The vectors that a thread brings of each factor, at most."""
-        tile = self._tile
-        return [-(-side * tile.vectors // tile.threads) for side in tile.sides]
+        threads = self._tile.threads
+        return [-(-lines * (length // VECTOR) // threads) for lines, length in self._lines]
 
     def _cell(self, axis: int, number: int, depth: int) -> int:
         """The first cell of a part of a factor."""
@@ -124,12 +143,11 @@ class _Writer:
         return builder.udiv(lane, word(4)), builder.urem(lane, word(4)), firsts
 
     def begin(self, context: Context) -> None:
-        """Set the sums to the initial values, share the first tile, and ask for the second."""
+        """Set the sums to the initial values, ask for the first parts, and wait for one of them."""
         builder, node = context.builder, self._matrices.node
-        self._look_ahead(context, word(0))
-        self._share(context, word(0))
-        self._look_ahead(context, self._clamp(context, word(1)))
         nothing = [Variable(word(0), 0, 0)] * len(node.fold_shape)
+        for part in range(self._tile.stages - 1):
+            self._ask(context, word(part))
 
         def start(cell: int, variables: list[Variable], _: ir.Value) -> None:
             init = node.operands[0]
@@ -137,98 +155,106 @@ class _Writer:
             context.set_cell(cell, builder.extract_element(value, INDEX(0)))
 
         self._each(context, start)
-
-    def _clamp(self, context: Context, turn: ir.Value) -> ir.Value:
-        """Return a turn, or the last one for those behind it."""
-        builder = context.builder
-        return vectors.minimum(builder, turn, builder.sub(context.parameters[_TURNS], word(1)))
+        context.end_copies(word(0), self._tile.stages - 2)
 
     def advance(self, context: Context) -> None:
-        """Share the next tile, ask for the one behind it, and take up this one's factors."""
-        builder = context.builder
+        """Take up a part's factors, ask for a later one, and wait for the next one."""
+        builder, stages = context.builder, self._tile.stages
+        self._fetch(context, self._find_buffer(context, context.turn))
+        self._ask(context, builder.add(context.turn, word(stages - 1)))
         following = builder.add(context.turn, word(1))
-        now, other = (
-            builder.mul(builder.and_(x, word(1)), word(self._tile.buffer_bytes))
-            for x in (context.turn, following)
-        )
-        self._share(context, other)
-        self._look_ahead(context, self._clamp(context, builder.add(following, word(1))))
-        self._fetch(context, now)
+        context.end_copies(builder.urem(following, word(stages)), stages - 2)
+
+    def _find_buffer(self, context: Context, part: ir.Value) -> ir.Value:
+        """Return where in shared memory a part is."""
+        stage = context.builder.urem(part, word(self._tile.stages))
+        return context.builder.mul(stage, word(self.buffer_bytes))
 
     def _assign(self, context: Context, turn: int, axis: int) -> tuple[ir.Value, ir.Value]:
-        """Return the line of a factor's tile, and its vector, that a thread brings."""
-        builder, tile = context.builder, self._tile
-        number = builder.add(context.thread, word(turn * tile.threads))
-        count = tile.sides[axis] * tile.vectors
-        if (turn + 1) * tile.threads > count:  # the last vector is brought by several threads
-            number = vectors.minimum(builder, number, word(count - 1))
-        each = word(tile.vectors)
-        return builder.udiv(number, each), builder.urem(number, each)
+        """Return the line of a factor's tile, and the first element of it, that a thread brings."""
+        builder, threads = context.builder, self._tile.threads
+        lines, length = self._lines[axis]
+        number = builder.add(context.thread, word(turn * threads))
+        each = length // VECTOR
+        if (turn + 1) * threads > lines * each:  # the last vector is brought by several threads
+            number = vectors.minimum(builder, number, word(lines * each - 1))
+        first = builder.mul(builder.urem(number, word(each)), word(VECTOR))
+        return builder.udiv(number, word(each)), first
 
-    def _list_vectors(self) -> list[tuple[int, int, int]]:
-        """Return the factor, the turn and the first cell of each vector that a thread brings."""
-        pairs = [(axis, turn) for axis in (0, 1) for turn in range(self._loads[axis])]
-        return [(*pair, self._ahead + _VECTOR_CELLS * n) for n, pair in enumerate(pairs)]
+    def _list_vectors(self) -> list[tuple[int, int]]:
+        """Return the factor and the turn of each vector that a thread brings."""
+        return [(axis, turn) for axis in (0, 1) for turn in range(self.loads[axis])]
 
-    def _look_ahead(self, context: Context, number: ir.Value) -> None:
-        """Bring a tile of steps into registers."""
+    def _ask(self, context: Context, part: ir.Value) -> None:
+        """Begin to copy a part to shared memory; instead of those behind the last one, that."""
         builder, tile = context.builder, self._tile
         batch, firsts = self._place(context)
-        for axis, turn, cell in self._list_vectors():
+        last_part = builder.sub(context.parameters[_TURNS], word(1))
+        start = builder.mul(vectors.minimum(builder, part, last_part), word(tile.depth))
+        buffer, copies = self._find_buffer(context, part), list[Copy]()
+        for axis, turn in self._list_vectors():
             rows = self._rows[axis]
-            line, vector = self._assign(context, turn, axis)
-            row = builder.add(firsts[axis], line)
+            line, first = self._assign(context, turn, axis)
+            offset = builder.add(buffer, self._locate(context, axis, line, first))
+            row, step = (first, line) if rows.is_turned else (line, first)
+            row, step = builder.add(firsts[axis], row), builder.add(start, step)
             if rows.count % tile.sides[axis]:
-                row = vectors.minimum(builder, row, word(rows.count - 1))
-            start = builder.mul(rows.locate(context, batch, row), word(WIDTH))
-            address = builder.add(context.parameters[2 + axis], start)
-            step = builder.mul(vector, word(VECTOR))
-            step = builder.add(builder.mul(number, word(tile.depth)), step)
+                last = rows.count - (VECTOR if rows.is_turned else 1)
+                row = vectors.minimum(builder, row, word(last))
             is_there = None
-            if rows.steps % tile.depth:
-                is_there = builder.icmp_unsigned("<", step, word(rows.steps))
+            if self._ends[axis] % tile.depth:
+                is_there = builder.icmp_unsigned("<", step, word(self._ends[axis]))
                 step = builder.select(is_there, step, word(0))
-            place = builder.add(address, builder.mul(step, word(WIDTH)))
-            found = context.load(_VECTOR, place, is_given=True)
-            if is_there is not None:
-                found = builder.select(is_there, found, _VECTOR(0))
-            for part in range(_VECTOR_CELLS):
-                shifted = builder.lshr(found, _VECTOR(INDEX.width * part))
-                context.set_cell(cell + part, builder.trunc(shifted, INDEX))
+            element = rows.locate(context, batch, row, step)
+            address = builder.mul(element, word(WIDTH))
+            address = builder.add(context.parameters[2 + axis], address)
+            copies.append(Copy(address, offset, is_there))
+        ticket = builder.urem(part, word(tile.stages))
+        context.begin_copies(copies, ticket)
 
-    def _share(self, context: Context, buffer: ir.Value) -> None:
-        """Store the tile that was brought into a buffer of shared memory."""
-        builder = context.builder
-        for axis, turn, cell in self._list_vectors():
-            line, vector = self._assign(context, turn, axis)
-            whole: ir.Value = ir.Constant(_VECTOR, 0)
-            for part in range(_VECTOR_CELLS):
-                wide = builder.zext(context.get_cell(cell + part, INDEX), _VECTOR)
-                whole = builder.or_(whole, builder.shl(wide, _VECTOR(INDEX.width * part)))
-            offset = builder.mul(vector, word(VECTOR * WIDTH))
-            place = builder.add(buffer, self._locate(context, axis, line, offset))
-            context.store_shared(whole, place)
-
-    def _locate(self, context: Context, axis: int, line: ir.Value, offset: ir.Value) -> ir.Value:
-        """Return where a byte of a factor's line is in a buffer."""
-        builder = context.builder
-        row = builder.add(line, word(axis * self._tile.sides[0]))
-        return builder.add(builder.mul(row, word(self._tile.pitch)), offset)
+    def _locate(self, context: Context, axis: int, line: ir.Value, at: ir.Value) -> ir.Value:
+        """Return where an element of a factor's line is in a buffer."""
+        builder, (_, length) = context.builder, self._lines[axis]
+        start = builder.add(builder.mul(line, word(get_pitch(length))), word(self._behind[axis]))
+        return builder.add(start, builder.mul(at, word(WIDTH)))
 
     def _fetch(self, context: Context, buffer: ir.Value) -> None:
-        """Take up the warp's rows and columns of a buffer."""
-        builder, tile = context.builder, self._tile
-        group, place, firsts = self._get_lane(context)
-        for axis, height in enumerate((ROWS, COLUMNS)):
-            numbers = product(range(tile.own[axis]), range(self._deep), range(self._counts[axis]))
-            for number, depth, cell in numbers:
-                down, along = (cell % 2, cell // 2) if axis == 0 else (0, cell)
-                line = builder.add(firsts[axis], word(number * height + COLUMNS * down))
-                offset = builder.mul(place, word(_CELL_BYTES))
-                offset = builder.add(offset, word((depth * DEPTH + VECTOR * along) * WIDTH))
-                at = self._locate(context, axis, builder.add(line, group), offset)
-                value = context.load_shared(INDEX, builder.add(buffer, at))
-                context.set_cell(self._cell(axis, number, depth) + cell, value)
+        """Take up the warp's rows and columns of a buffer: four matrices of 8 by 8 at a time.
+
+        Of the first factor these are the quarters of an instruction's rows, of the second the
+        halves of the columns of two instructions, or of one where the last has no other.
+        """
+        _, _, firsts = self._get_lane(context)
+        for axis, depth in product((0, 1), range(self._deep)):
+            own = self._tile.own[axis]
+            for number in range(0, own, 1 + axis):
+                count = 4 if axis == 0 or number + 1 < own else 2
+
+                def locate(
+                    matrix: ir.Value,
+                    row: ir.Value,
+                    axis: int = axis,
+                    start: int = number * (ROWS, COLUMNS)[axis],
+                    depth: int = depth,
+                ) -> ir.Value:
+                    builder = context.builder
+                    low, high = (f(matrix, word(2)) for f in (builder.urem, builder.udiv))
+                    down, along = (low, high) if axis == 0 else (high, low)
+                    line = builder.add(firsts[axis], word(start))
+                    line = builder.add(line, builder.mul(down, word(COLUMNS)))
+                    step = builder.add(builder.mul(along, word(VECTOR)), word(depth * DEPTH))
+                    if self._rows[axis].is_turned:
+                        line, step = builder.add(step, row), line
+                    else:
+                        line = builder.add(line, row)
+                    return builder.add(buffer, self._locate(context, axis, line, step))
+
+                is_turned = self._rows[axis].is_turned
+                found = context.load_matrices(count, locate, is_turned=is_turned)
+                cells = self._counts[axis]
+                for place, value in enumerate(found):
+                    cell = self._cell(axis, number + place // cells, depth) + place % cells
+                    context.set_cell(cell, value)
 
     def _each(self, context: Context, body: _Each) -> None:
         """Write what is done for each of the thread's elements."""
@@ -251,6 +277,8 @@ class _Writer:
     def end(self, context: Context) -> None:
         """Store the thread's elements that are inside, every NaN as the canonical one."""
         builder, node = context.builder, self._matrices.node
+        last = builder.add(context.parameters[_TURNS], word(self._tile.stages - 2))
+        context.end_copies(builder.urem(last, word(self._tile.stages)), 0)
 
         def finish(cell: int, variables: list[Variable], inside: ir.Value) -> None:
             with builder.if_then(inside):

@@ -1,7 +1,8 @@
 """The rows of factors in bfloat16: where they are, and kernels that copy them to where they serve.
 
-Products read vectors along the steps of a row. Where a factor's tensor has its rows so, they are
-read where they are; any other access is copied once: row by row, zeros behind its last step.
+Products read vectors of neighbours, along the steps of a row or across rows. Where a factor's
+tensor has such neighbours, it is read where it is. For any other access the rows are copied once,
+one after the other, zeros behind the last step of each.
 """
 
 from collections.abc import Sequence
@@ -56,34 +57,38 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the rows of a factor are; the steps of a row are neighbours.
+    """Where the rows of a factor are.
 
     Attributes:
         count: how many a batch has.
-        steps: the elements of a row.
         offset: the first element.
         batches: the batches.
         lines: the rows of a batch.
+        steps: the steps of a row.
+        is_turned: whether the neighbours of an element are in other rows, not other steps.
     """
 
     count: int
-    steps: int
     offset: int
     batches: Axis
     lines: Axis
+    steps: Axis
+    is_turned: bool = False
 
-    def locate(self, context: Context, batch: ir.Value, line: ir.Value) -> ir.Value:
-        """Return the number of a row's first element."""
-        builder = context.builder
-        places = self.batches.locate(context, batch), self.lines.locate(context, line)
-        return builder.add(builder.add(*places), word(self.offset))
+    def locate(self, context: Context, batch: ir.Value, line: ir.Value, step: ir.Value) -> ir.Value:
+        """Return the number of an element."""
+        builder, found = context.builder, word(self.offset)
+        pairs = (self.batches, batch), (self.lines, line), (self.steps, step)
+        for axis, number in pairs:
+            found = builder.add(found, axis.locate(context, number))
+        return found
 
 
 def lay_out(matrices: Matrices, axis: int) -> Rows:
     """Return where the rows of a factor are that was copied."""
     count, steps = matrices.sides[axis], pad(matrices.node.fold_length)
-    batches = Axis((matrices.batches,), (count * steps,))
-    return Rows(count, steps, 0, batches, Axis((count,), (steps,)))
+    batches, lines = Axis((matrices.batches,), (count * steps,)), Axis((count,), (steps,))
+    return Rows(count, 0, batches, lines, Axis((steps,), (1,)))
 
 
 def pad(steps: int) -> int:
@@ -94,18 +99,20 @@ def pad(steps: int) -> int:
 def find_rows(matrices: Matrices, axis: int) -> Rows | None:
     """Return where the rows of a factor are in its tensor, None where they have to be copied."""
     node, operand = matrices.node, matrices.node.operands[1 + axis]
-    sizes, rank = node.shape + node.fold_shape, len(node.shape)
+    sizes = node.shape + node.fold_shape
     strided = find_strided(operand.rows, sizes)
-    if operand.origin is Origin.IMMEDIATE or strided is None or node.fold_length % VECTOR:
+    if operand.origin is Origin.IMMEDIATE or strided is None or strided.offset % VECTOR:
         return None
-    _, (along,) = coalesce(node.fold_shape, [strided.strides[rank:]])
-    lines = (matrices.split.rows, matrices.split.columns)[axis]
-    batches, own = (
-        _make_axis(sizes, group, strided.strides) for group in (matrices.split.batch, lines)
-    )
-    if along != (1,) or any(x % VECTOR for x in (strided.offset, *batches.strides, *own.strides)):
-        return None
-    return Rows(matrices.sides[axis], node.fold_length, strided.offset, batches, own)
+    split, steps = matrices.split, range(len(node.shape), len(sizes))
+    groups = split.batch, (split.rows, split.columns)[axis], steps
+    batches, lines, along = (_make_axis(sizes, group, strided.strides) for group in groups)
+    for inner, *others in ((along, batches, lines), (lines, batches, along)):
+        outer = [*inner.strides[:-1], *(stride for each in others for stride in each.strides)]
+        has_vectors = inner.strides[-1] == 1 and inner.shape[-1] % VECTOR == 0
+        if has_vectors and not any(stride % VECTOR for stride in outer):
+            count = matrices.sides[axis]
+            return Rows(count, strided.offset, batches, lines, along, inner is lines)
+    return None
 
 
 def _make_axis(sizes: Sequence[int], group: Sequence[int], strides: Sequence[int]) -> Axis:

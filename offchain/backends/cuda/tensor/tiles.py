@@ -23,12 +23,14 @@ class Tile:
     Attributes:
         warps: along rows and columns.
         own: products of a warp along both.
-        depth: the steps that are in shared memory at a time.
+        depth: the steps that are multiplied at a time.
+        stages: as many such parts are in shared memory, or on their way to it.
     """
 
-    warps: tuple[int, int] = (2, 4)
-    own: tuple[int, int] = (4, 4)
+    warps: tuple[int, int]
+    own: tuple[int, int]
     depth: int = 32
+    stages: int = 4
 
     @property
     def threads(self) -> int:
@@ -46,30 +48,34 @@ class Tile:
         rows, columns = self.of_warp
         return self.warps[0] * rows, self.warps[1] * columns
 
-    @property
-    def vectors(self) -> int:
-        """The vectors of a row that are in shared memory at a time."""
-        return self.depth // VECTOR
+    def count_lines(self, axis: int, *, is_turned: bool) -> tuple[int, int]:
+        """Return the lines of a factor in shared memory, and the elements of each.
 
-    @property
-    def pitch(self) -> int:
-        """The bytes from one row to the next in shared memory.
-
-        A vector lies between rows, so that no two threads of a warp need one bank.
+        Lines are rows, or if the factor is turned, steps.
         """
-        return (self.depth + VECTOR) * WIDTH
+        side = self.sides[axis]
+        return (self.depth, side) if is_turned else (side, self.depth)
 
-    @property
-    def buffer_bytes(self) -> int:
-        """The bytes of both factors' rows in shared memory."""
-        return sum(self.sides) * self.pitch
+    def count_bytes(self, axis: int, *, is_turned: bool) -> int:
+        """Return the bytes of a factor in shared memory."""
+        lines, length = self.count_lines(axis, is_turned=is_turned)
+        return lines * get_pitch(length)
+
+
+def get_pitch(length: int) -> int:
+    """Return the bytes from one line to the next in shared memory, given its elements.
+
+    A vector lies between lines, so that no two rows of a matrix need one bank.
+    """
+    return (length + VECTOR) * WIDTH
 
 
 STEP_CYCLES: Mapping[Tile, float] = {
-    Tile((2, 4), (4, 4)): 32,
-    Tile((2, 2), (4, 4)): 17,
-    Tile((2, 2), (2, 4)): 10,
-    Tile((2, 2), (1, 2)): 5,
+    Tile((2, 4), (4, 8), stages=3): 400,
+    Tile((2, 4), (4, 4)): 220,
+    Tile((2, 2), (4, 4)): 120,
+    Tile((2, 2), (2, 4)): 70,
+    Tile((2, 2), (1, 2), depth=64): 30,
 }
 """About the cycles that a multiprocessor takes for 16 steps of a block's tile: estimates."""
 
