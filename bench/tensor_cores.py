@@ -6,13 +6,15 @@ and states beside the processor's. A part that fails says why, and the others go
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from itertools import product
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from moot.bench import device as whole
@@ -21,19 +23,6 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.table import find_arithmetic
-from moot.offchain.arithmetic.tensor.blocks import BLOCKS
-from moot.offchain.backends.cuda.machine import Tensor
-from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
-from moot.offchain.backends.cuda.tensor.plans import Chained
-from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES
-from moot.offchain.backends.cuda.tensor.trial import (
-    KINDS,
-    Trial,
-    describe,
-    draw_numbers,
-    draw_trial,
-    shorten,
-)
 from moot.offchain.backends.table import get_backend
 from moot.offchain.errors import DeviceError
 from moot.offchain.frontend.capture import capture
@@ -68,7 +57,11 @@ STOCKS = {"eager": Stock(), "compiled": Stock(is_fused=True, is_compiled=True)}
 SAMPLED = 64
 """Rows and columns of a product whose elements are compared with the definition."""
 
+_ONE = 0x3F80
+
 Row = dict[str, Any]
+Patterns = npt.NDArray[np.uint16]
+Words = npt.NDArray[np.uint32]
 Tell = Callable[[str], None]
 Keep = Callable[[Row], None]
 
@@ -162,31 +155,23 @@ class _Bench:
         self, backend: str, arithmetic: Arithmetic, repeats: int, *, is_tiny: bool
     ) -> None:
         self._backend, self._arithmetic, self._repeats = backend, arithmetic, repeats
-        self._is_tiny, self._block = is_tiny, BLOCKS[arithmetic.name]
-
-    def _get_device(self) -> Any:
-        return get_backend(self._backend, self._arithmetic)
+        self._is_tiny = is_tiny
+        device: Any = get_backend(backend, arithmetic)
+        self._device, self._examination = device, device.examine(arithmetic, ROUND[is_tiny])
 
     def trial(self) -> Iterator[Row]:
         """Yield what the trial says, and which blocks come closest to its sums."""
-        trial, machine = draw_trial(), self._get_device().machine
-        found = trial.compute(machine, self._block)
-        wrong = np.count_nonzero(found != trial.define(self._block))
-        yield {"sums": found.size, "wrong": int(wrong), "nearest": describe(trial, found)}
+        yield self._examination.try_blocks()._asdict()
 
     def volume(self) -> Iterator[Row]:
         """Yield of how many drawn blocks how many sums are wrong, by kinds of numbers."""
-        machine, rng = self._get_device().machine, np.random.default_rng(0)
-        blocks, wrong, began = 0, dict.fromkeys(KINDS, 0), time.perf_counter()
+        blocks, wrong, began = 0, Counter[str](), time.perf_counter()
         while blocks < BLOCKS_DRAWN[self._is_tiny]:
-            drawn = [draw_numbers(rng, kind, ROUND[self._is_tiny]) for kind in KINDS]
-            trial = Trial(*(np.stack(arrays) for arrays in zip(*drawn, strict=True)))
-            differs = trial.compute(machine, self._block) != trial.define(self._block)
-            for kind, batch in zip(KINDS, differs, strict=True):
-                wrong[kind] += int(np.count_nonzero(batch))
-            blocks += differs.size * trial.a.shape[-1] // self._block.pairs
+            drawn = self._examination.draw()
+            blocks += drawn.blocks
+            wrong.update(drawn.wrong)
         seconds = time.perf_counter() - began
-        yield {"blocks": blocks, "wrong": sum(wrong.values()), **wrong, "seconds": seconds}
+        yield {"blocks": blocks, "wrong": wrong.total(), **wrong, "seconds": seconds}
 
     def products(self) -> Iterator[Row]:
         """Yield for each product its bits' agreement, our speed, and torch's where it is there.
@@ -194,33 +179,31 @@ class _Bench:
         The second factor has a row for each column of the product, as weights do, or for each step.
         """
         shapes = whole.TINY_PRODUCTS if self._is_tiny else whole.PRODUCTS
-        device = self._get_device()
         for shape, is_turned in product(shapes, (True, False)):
-            yield self._time_product(device, shape, is_turned=is_turned)
+            yield self._time_product(shape, is_turned=is_turned)
 
     def tiles(self) -> Iterator[Row]:
         """Yield the speed of each tile in products that are large, and in small ones."""
         shapes = whole.TINY_PRODUCTS if self._is_tiny else TILED
-        for shape, tile in product(shapes, STEP_CYCLES):
-            machine = self._get_device().machine
+        for shape in shapes:
             rows, steps, columns = shape
-            plan = Chained(machine, make_product(shape, is_turned=True), self._block, tile)
-            tensors = [
-                None,
-                *(Tensor(machine, s, np.uint16) for s in ((rows, steps), (columns, steps))),
-            ]
-            for tensor in tensors[1:]:
-                assert tensor is not None
-                tensor.put(np.full(tensor.shape, 0x3F80, np.uint16))
-            count = 1 if self._is_tiny else whole.AT_ONCE
-            side = partial(whole.ask_again, partial(plan.run, tensors, 0), count)
-            (seconds,) = whole.time_sides([side], machine.wait, self._repeats)
-            speed = 2e-12 * rows * steps * columns * count / seconds
-            named = f"{' x '.join(map(str, tile.sides))}, {tile.depth} steps, {tile.stages} parts"
-            yield {"shape": " x ".join(map(str, shape)), "tile": named, "tflops": speed}
+            node = make_product(shape, is_turned=True)
+            factors = (np.full(s, _ONE, np.uint16) for s in ((rows, steps), (columns, steps)))
+            tensors = [None, *map(self._device.admit, factors)]
+            for name, plan in self._examination.plan_tiles(node):
+                seconds = self._time([partial(plan.run, tensors, 0)])[0]
+                speed = 2e-12 * rows * steps * columns / seconds
+                yield {"shape": " x ".join(map(str, shape)), "tile": name, "tflops": speed}
 
-    def _time_product(self, device: Any, shape: tuple[int, int, int], *, is_turned: bool) -> Row:
-        rng = np.random.default_rng(0)
+    def _time(self, sides: Sequence[Callable[[], object]]) -> list[float]:
+        """Return the seconds of each side, asked for as often as a step asks."""
+        count = 1 if self._is_tiny else whole.AT_ONCE
+        many = [partial(whole.ask_again, side, count) for side in sides]
+        wait = partial(whole.wait, self._device)
+        return [s / count for s in whole.time_sides(many, wait, self._repeats)]
+
+    def _time_product(self, shape: tuple[int, int, int], *, is_turned: bool) -> Row:
+        device, rng = self._device, np.random.default_rng(0)
         rows, steps, columns = shape
         a, b = (
             shorten(rng.standard_normal(s, np.float32)) for s in ((rows, steps), (columns, steps))
@@ -234,23 +217,16 @@ class _Bench:
         if whole.has_stock(self._backend):
             x, y = (as_bfloat16(t).cuda() for t in (a, given))
             sides.append(partial(torch.matmul, x, y.T if is_turned else y))
-        count = 1 if self._is_tiny else whole.AT_ONCE
-        many = [partial(whole.ask_again, side, count) for side in sides]
-        wait = partial(whole.wait, device)
-        seconds = [s / count for s in whole.time_sides(many, wait, self._repeats)]
+        seconds = self._time(sides)
         speed = 2e-12 * rows * steps * columns / seconds[0]
         row = {"shape": " x ".join(map(str, shape)), "turned": is_turned, "equal": not wrong}
         return row | {"ours_s": seconds[0], "tflops": speed} | whole.compare(seconds)
 
-    def _count_wrong(self, found: Sums, a: Patterns, b: Patterns) -> int:
+    def _count_wrong(self, found: Words, a: Patterns, b: Patterns) -> int:
         """Return how many of some elements of a product are not the definition's."""
         rng = np.random.default_rng(1)
         rows, columns = (rng.integers(0, len(x), SAMPLED) for x in (a, b))
-        behind = -a.shape[1] % self._block.pairs
-        x, y = (np.pad(t[n], ((0, 0), (0, behind))) for t, n in ((a, rows), (b, columns)))
-        first, second = np.broadcast_arrays(x[:, None], y[None])
-        before = np.zeros((SAMPLED, SAMPLED), np.uint32)
-        expected = add_chains(self._block, first, second, before)
+        expected = self._examination.define(a[rows], b[columns])
         return int(np.count_nonzero(found[np.ix_(rows, columns)] != expected))
 
     def steps(self) -> Iterator[Row]:
@@ -302,6 +278,12 @@ def make_product(shape: tuple[int, int, int], *, is_turned: bool) -> Node:
     if is_turned:
         factors[1] = replace(factors[1], rows=factors[1].rows[::-1])
     return replace(node, operands=(replace(init, dtype=DType.FLOAT32), *factors))
+
+
+def shorten(values: npt.NDArray[np.float32]) -> Patterns:
+    """Return the patterns of floats in bfloat16, cut."""
+    patterns: Patterns = (values.view(np.uint32) >> 16).astype(np.uint16)
+    return patterns
 
 
 def as_bfloat16(patterns: Patterns) -> torch.Tensor:

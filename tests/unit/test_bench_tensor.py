@@ -8,7 +8,9 @@ import pytest
 
 from moot.bench import device, tensor_cores
 from moot.bench.tensor_cores import PARTS, is_right, measure_tensor_cores
+from moot.offchain.arithmetic.tensor.blocks import AMPERE
 from moot.offchain.backends.cuda.emulator import Emulator
+from moot.offchain.backends.cuda.tensor import examination
 from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES
 from moot.offchain.backends.table import BACKENDS
 from moot.offchain.errors import DeviceError
@@ -19,7 +21,7 @@ SMALL = list(STEP_CYCLES)[-2:]
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out programs, which take long to capture, and large tiles."""
-    monkeypatch.setattr(tensor_cores, "STEP_CYCLES", SMALL)
+    monkeypatch.setattr(examination, "STEP_CYCLES", SMALL)
     monkeypatch.setattr(tensor_cores, "SIZES", {True: ()})
     monkeypatch.setattr(tensor_cores, "STATES", {True: ()})
 
@@ -66,7 +68,7 @@ def test_a_part_that_fails_says_why_and_the_others_go_on(monkeypatch: pytest.Mon
 
     kept: list[int] = []
     with monkeypatch.context() as patched:
-        patched.setattr(tensor_cores, "draw_numbers", fail)
+        patched.setattr(examination, "draw_numbers", fail)
         found, _ = measure(keep=lambda row: kept.append(len(row["done"])))
     assert found["errors"] == {"volume": "DeviceError: the device is gone"}
     assert found["done"] == [part for part in PARTS if part != "volume"]
@@ -91,7 +93,7 @@ def test_a_wrong_device_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     make = Emulator.__init__
 
     def make_wrong(machine: Emulator) -> None:
-        make(machine, block=tensor_cores.BLOCKS["ampere"])
+        make(machine, block=AMPERE)
 
     monkeypatch.setattr(Emulator, "__init__", make_wrong)
     found, _ = measure()

@@ -16,6 +16,7 @@ from moot.offchain.backends.cuda.machine import Machine, Tensor
 from moot.offchain.backends.cuda.plans import plan
 from moot.offchain.backends.cuda.regions.plans import FusedRegion, is_fusible
 from moot.offchain.backends.cuda.sequences import LaunchedSequence
+from moot.offchain.backends.cuda.tensor.examination import Examination
 from moot.offchain.backends.cuda.tensor.trial import require_blocks
 from moot.offchain.backends.port import FusedPlan, Plan, Step
 from moot.offchain.commitments.tensors import Array, encode_elements
@@ -92,6 +93,10 @@ class Cuda:
         """Return the plan of tasks that are launched as a graph, on tensors that are brought in."""
         assert not slots
         return LaunchedSequence(self.machine, steps, reads, kept)
+
+    def examine(self, arithmetic: Arithmetic, rows: int) -> Examination:
+        """Return the examination of the tensor cores in an arithmetic, so many rows at once."""
+        return Examination(self.machine, arithmetic, rows)
 
     def admit(self, array: Array) -> Tensor:
         """Copy an array to the device, every NaN as the canonical one."""

@@ -80,13 +80,13 @@ class Trial(NamedTuple):
         a, b = (np.broadcast_to(x, shape) for x in (self.a[:, :, None], self.b[:, None]))
         return add_chains(block, a, b, self.before)
 
-    def compute(self, machine: Machine, block: Block, tile: Tile | None = None) -> Sums:
-        """Return the sums as a machine computes them, whose blocks may be others."""
+    def run(self, machine: Machine, plan: Chained) -> Sums:
+        """Return the sums as a machine computes them by a plan of the contraction."""
         arrays: list[Array] = [self.before.view(np.float32), self.a, self.b]
         tensors = [Tensor(machine, array.shape, array.dtype) for array in arrays]
         for tensor, array in zip(tensors, arrays, strict=True):
             tensor.put(array)
-        return Chained(machine, self.node, block, tile).run(tensors, 0).get().view(np.uint32)
+        return plan.run(tensors, 0).get().view(np.uint32)
 
 
 def require_blocks(machine: Machine, arithmetic: Arithmetic) -> None:
@@ -106,7 +106,8 @@ def require_blocks(machine: Machine, arithmetic: Arithmetic) -> None:
             f"arithmetic {fitting}, or the backend cpu"
         )
     block, trial = BLOCKS[arithmetic.name], draw_trial()
-    found, expected = trial.compute(machine, block, _TILE), trial.define(block)
+    found = trial.run(machine, Chained(machine, trial.node, block, _TILE))
+    expected = trial.define(block)
     wrong = int(np.count_nonzero(found != expected))
     if wrong:
         raise DeviceError(
