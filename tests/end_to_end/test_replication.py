@@ -223,4 +223,4 @@ def test_a_device_without_the_arithmetic_is_refused() -> None:
     """Logs of roundings are written and read by processors."""
     words = ("--auditor", "cuda-emulator", "--arithmetic", "logged")
     line = complaint(moot("replicate", *words), status=2)
-    assert "does not compute logged, but exact, ordered; choose" in line
+    assert "does not compute logged, but ampere, exact, hopper, ordered; choose" in line

@@ -260,6 +260,7 @@ KERNELS: dict[str, tuple[type[Form], ...] | str] = {
     **dict.fromkeys(
         (
             *("contraction.gemm", "contraction.packing", "contraction.strips"),
+            *("contraction.tensor_blocks", "contraction.tensor_tile"),
             *("contraction.thin", "contraction.tile", "contraction.wide"),
             *(
                 "reduce",
