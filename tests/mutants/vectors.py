@@ -31,7 +31,7 @@ SEARCHED = 200
 """Further functions: a search compares elements, an exact sum adds, as no other operator does."""
 SUMS = (Function.ADD, Function.FMA)
 WRONG = 5
-CASES = 60
+CASES = 100
 """Blocks of each kind."""
 TIE_BITS = float32.SIGNIFICAND_BITS + 1
 SPECIAL = (0, 1, 0x3F800000, 0x7F7FFFFF, float32.INFINITY, float32.INFINITY + 1)

@@ -117,7 +117,7 @@ def draw_case(rng: Random, block: Block, kind: str) -> Case:
     if kind in {"subnormal", "tiny"}:
         number = rng.choice((0, 1 << 31, rng.getrandbits(24), number))
     if kind == "special" and rng.random() < 1 / 2:
-        number = rng.choice(NOT_FINITE) << 16 | rng.choice((0, 1))
+        number = rng.choice(NOT_FINITE) << 16 | (rng.random() < 1 / 8)
     count = rng.randrange(block.pairs) if kind == "short" else block.pairs - 1
     first, second = (
         sum(each << 16 * place for place, each in enumerate(factors[:count])) for factors in (x, y)
