@@ -257,7 +257,7 @@ def test_matrices_are_loaded_as_the_instruction_has_them(count: int, *, is_turne
     PTX ISA 8.5, section 9.7.14.5.15: thread t holds row t / 4, and of it elements 2 (t % 4) and the
     next one; with .trans each matrix is loaded in column-major format.
     """
-    pitch = 24
+    pitch = 32
 
     def fill(context: Context) -> None:
         builder, half = context.builder, ir.IntType(16)
@@ -448,6 +448,14 @@ def test_copies_that_are_not_waited_for_are_found_out(
 
         monkeypatch.setattr(emulator._OnProcessor, "end_copies", end_late)
     assert compute("hopper", node, tensors, SIXTEEN) != define("hopper", node, tensors)
+
+
+def test_vectors_that_begin_where_none_may_end_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A factor that is read where it should have been copied is no accident that passes by."""
+    node = NODES["odd"]
+    monkeypatch.setattr(rows, "VECTOR", 1)
+    with pytest.raises(emulator.MisalignedError):
+        compute("hopper", node, draw_tensors(node, "ordinary"), SIXTEEN)
 
 
 def test_copies_are_those_of_the_device() -> None:
