@@ -93,6 +93,14 @@ def make_product(
     return shorten_factors(replace(node, operands=(*first, *operands)))
 
 
+def slice_steps(node: Node, size: int, first: int) -> Node:
+    """Return a contraction whose first factor has so many more steps than are multiplied."""
+    init, a, b = node.operands
+    line, steps = a.rows
+    a = replace(a, rows=(line, replace(steps, size=size, offset=first)))
+    return replace(node, operands=(init, a, b))
+
+
 ROWS_BY_COLUMNS = ((0, 2), (2, 1))
 """The axes of two factors."""
 
@@ -104,6 +112,8 @@ NODES = {
     "batches": make_product((2, 17, 5, 40), ((0, 1, 3), (0, 2, 3)), starts=True),
     "heads": make_product((2, 3, 5, 3, 16), ((0, 2, 1, 4), (0, 3, 1, 4))),
     "rows between": make_product((5, 8, 3, 16), ((2, 0, 3), (2, 3, 1)), folded=2),
+    "between others": slice_steps(make_product((5, 8, 24), ROWS_BY_COLUMNS), 40, 4),
+    "before others": slice_steps(make_product((5, 8, 24), ROWS_BY_COLUMNS), 36, 0),
     "a row": make_product((1, 10, 50), ROWS_BY_COLUMNS, starts=True),
     "a step": make_product((5, 6, 1), ROWS_BY_COLUMNS, starts=True),
 }
@@ -244,6 +254,8 @@ def test_rows_are_read_where_they_are_if_they_can_be() -> None:
         "batches": [False, False],
         "heads": [False, False],
         "rows between": [False, True],
+        "between others": [None, True],
+        "before others": [None, True],
         "a row": [None, None],
         "a step": [None, None],
     }
