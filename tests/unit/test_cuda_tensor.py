@@ -223,7 +223,7 @@ def define_all(name: str, kind: str) -> list[bytes]:
 CASES = [(name, tile, kind) for kind in KINDS for tile in TILES for name in BLOCKS]
 
 
-@pytest.mark.parametrize(("name", "tile", "kind"), every(23, CASES), ids=str)
+@pytest.mark.parametrize(("name", "tile", "kind"), every(37, CASES), ids=str)
 def test_products_are_the_processor_s(name: str, tile: Tile, kind: str) -> None:
     """Products of any layout, from initial values and from zeros, have the definition's bits."""
     found = [compute(name, node, draw_tensors(node, kind), tile) for node in NODES.values()]
