@@ -93,6 +93,14 @@ def make_product(
     return shorten_factors(replace(node, operands=(*first, *operands)))
 
 
+def slice_steps(node: Node, size: int, first: int) -> Node:
+    """Return a contraction whose first factor has so many more steps than are multiplied."""
+    init, a, b = node.operands
+    line, steps = a.rows
+    a = replace(a, rows=(line, replace(steps, size=size, offset=first)))
+    return replace(node, operands=(init, a, b))
+
+
 ROWS_BY_COLUMNS = ((0, 2), (2, 1))
 """The axes of two factors."""
 
@@ -104,6 +112,8 @@ NODES = {
     "batches": make_product((2, 17, 5, 40), ((0, 1, 3), (0, 2, 3)), starts=True),
     "heads": make_product((2, 3, 5, 3, 16), ((0, 2, 1, 4), (0, 3, 1, 4))),
     "rows between": make_product((5, 8, 3, 16), ((2, 0, 3), (2, 3, 1)), folded=2),
+    "between others": slice_steps(make_product((5, 8, 24), ROWS_BY_COLUMNS), 40, 4),
+    "before others": slice_steps(make_product((5, 8, 24), ROWS_BY_COLUMNS), 36, 0),
     "a row": make_product((1, 10, 50), ROWS_BY_COLUMNS, starts=True),
     "a step": make_product((5, 6, 1), ROWS_BY_COLUMNS, starts=True),
 }
@@ -213,7 +223,7 @@ def define_all(name: str, kind: str) -> list[bytes]:
 CASES = [(name, tile, kind) for kind in KINDS for tile in TILES for name in BLOCKS]
 
 
-@pytest.mark.parametrize(("name", "tile", "kind"), every(23, CASES), ids=str)
+@pytest.mark.parametrize(("name", "tile", "kind"), every(37, CASES), ids=str)
 def test_products_are_the_processor_s(name: str, tile: Tile, kind: str) -> None:
     """Products of any layout, from initial values and from zeros, have the definition's bits."""
     found = [compute(name, node, draw_tensors(node, kind), tile) for node in NODES.values()]
@@ -244,6 +254,8 @@ def test_rows_are_read_where_they_are_if_they_can_be() -> None:
         "batches": [False, False],
         "heads": [False, False],
         "rows between": [False, True],
+        "between others": [None, True],
+        "before others": [None, True],
         "a row": [None, None],
         "a step": [None, None],
     }
@@ -257,7 +269,7 @@ def test_matrices_are_loaded_as_the_instruction_has_them(count: int, *, is_turne
     PTX ISA 8.5, section 9.7.14.5.15: thread t holds row t / 4, and of it elements 2 (t % 4) and the
     next one; with .trans each matrix is loaded in column-major format.
     """
-    pitch = 24
+    pitch = 32
 
     def fill(context: Context) -> None:
         builder, half = context.builder, ir.IntType(16)
@@ -448,6 +460,14 @@ def test_copies_that_are_not_waited_for_are_found_out(
 
         monkeypatch.setattr(emulator._OnProcessor, "end_copies", end_late)
     assert compute("hopper", node, tensors, SIXTEEN) != define("hopper", node, tensors)
+
+
+def test_vectors_that_begin_where_none_may_end_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A factor that is read where it should have been copied is no accident that passes by."""
+    node = NODES["odd"]
+    monkeypatch.setattr(rows, "VECTOR", 1)
+    with pytest.raises(emulator.MisalignedError):
+        compute("hopper", node, draw_tensors(node, "ordinary"), SIXTEEN)
 
 
 def test_copies_are_those_of_the_device() -> None:

@@ -23,6 +23,7 @@ from moot.offchain.backends.cuda.kernel import (
     Context,
     Copy,
     Kernel,
+    Locate,
     Loop,
     Phase,
     Products,
@@ -42,11 +43,18 @@ _NAN = 0x7FFFFFFF
 _RECORD_BYTES = 24
 """A copy that was begun: its address, its offset, and whether there is anything to copy."""
 
+_FAULT_BYTES = 8
+"""Behind all records: whether a vector was asked for that begins where none may."""
+
 _OWN = ("block", "turn", "shared", "cells", "own", "copies", "start", "stride")
 """The parameters of a phase's function, after those of the kernel."""
 
 
 _COPIED = ir.IntType(8 * COPIED_BYTES)
+
+
+class MisalignedError(Exception):
+    """A kernel has asked for a vector that begins where none may, which ends it on a device."""
 
 
 class Emulator:
@@ -158,7 +166,7 @@ class Grid:
                 np.full(max(size, 1), _SOIL, np.uint8)
                 for size in (kernel.shared_bytes, kernel.own_bytes * kernel.threads)
             )
-            copies = np.zeros(max(_count_bytes(kernel) * kernel.threads, 1), np.uint8)
+            copies = np.zeros(_count_bytes(kernel) * kernel.threads + _FAULT_BYTES, np.uint8)
             cells = np.full((kernel.threads, kernel.cells, _CELL_BYTES), _SOIL, np.uint8)
             places = [x.ctypes.data for x in (shared, cells, own, copies)]
             waiting = iter(self._phases)
@@ -171,6 +179,8 @@ class Grid:
                             multiply(run, cells.view(np.int8), self._block)
                         else:
                             run(*parameters, block, turn, *places, *self._draw_order(rng))
+            if copies[-_FAULT_BYTES:].any():
+                raise MisalignedError(kernel.name)
 
     def _draw_order(self, rng: Random) -> tuple[int, int]:
         """Return where an order of threads starts, and how far apart those in a row are."""
@@ -241,6 +251,7 @@ class _OnProcessor(Context):
         self.builder, self.parameters, self.thread = builder, parameters, thread
         self.block, self.turn, self._shared = own["block"], own["turn"], own["shared"]
         self._copies_each = kernel.copies
+        self._fault = builder.add(own["copies"], word(_count_bytes(kernel) * kernel.threads))
         sizes = {
             "cells": kernel.cells * _CELL_BYTES,
             "own": kernel.own_bytes,
@@ -262,6 +273,24 @@ class _OnProcessor(Context):
     def store_shared(self, value: ir.Value, offset: ir.Value) -> None:
         vectors.store(self.builder, value, self.builder.add(self._shared, offset))
 
+    def _require_aligned(self, *places: ir.Value) -> None:
+        """Report an address or an offset that is no multiple of 16."""
+        builder = self.builder
+        for place in places:
+            behind = builder.and_(place, word(COPIED_BYTES - 1))
+            with builder.if_then(builder.icmp_unsigned("!=", behind, word(0))):
+                vectors.store(builder, word(1), self._fault)
+
+    def load_matrices(self, count: int, locate: Locate, *, is_turned: bool) -> list[ir.Value]:
+        """Load matrices as it is defined, whose rows have to begin where vectors may."""
+
+        def locate_aligned(matrix: ir.Value, row: ir.Value) -> ir.Value:
+            place = locate(matrix, row)
+            self._require_aligned(place)
+            return place
+
+        return super().load_matrices(count, locate_aligned, is_turned=is_turned)
+
     def _list_records(self, ticket: ir.Value) -> list[ir.Value]:
         """Return the addresses of the records of a group of copies."""
         builder = self.builder
@@ -274,6 +303,7 @@ class _OnProcessor(Context):
         builder = self.builder
         soil = ir.Constant(_COPIED, int.from_bytes(bytes([_SOIL]) * COPIED_BYTES))
         for record, copy in zip(self._list_records(ticket), copies, strict=True):
+            self._require_aligned(copy.address, copy.offset)
             is_there = word(1) if copy.is_there is None else builder.zext(copy.is_there, WORD)
             for place, value in enumerate((copy.address, copy.offset, is_there)):
                 vectors.store(builder, value, record, 8 * place)

@@ -37,7 +37,7 @@ _SCALE = 2.0**-76
 """One factor of such products."""
 
 _PAIRS, _KEPT_BITS = (4, 8, 16, 32), range(22, 28)
-_PART = 11
+_PART = 31
 """Blocks that are guessed by one row of so many, where the definition is not computed."""
 
 _TILE = Tile((8, 1), (1, 1), DEPTH)
