@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, product
 from math import prod
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -64,8 +64,9 @@ _LEAST_PANELS = 1 << 18
 _LEAST_TURNED, _LEAST_DENSE = 4, 16
 """Products that make up for the copy of a factor, by whether its steps lie side by side."""
 
-Multiply = Callable[[Floats, Floats, Floats, Floats], object]
-"""(a, b, init, out): multiplies batches of matrices as `gemm` does, in some arithmetic."""
+Multiply = Callable[[Any, Any, Any, Any], object]
+"""(a, b, init, out): multiplies batches of matrices as `gemm` does, in some arithmetic, or those of
+integers."""
 
 Views = tuple[Floats, Floats, Floats, Floats]
 """a, b, init and out of batches of products: (B, M, K), (B, K, N), (B, M, N) and (B, M, N)."""
