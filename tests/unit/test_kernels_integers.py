@@ -112,8 +112,6 @@ def test_blocks_change_nothing(
     monkeypatch.setattr(integers, "_BLOCK_ROWS", 40)
     source = BOUNDS[kind][0]().itemsize
     form = words.Form(packed, source)
-    found = words.FUNCTIONS.get(form) or words._make_functions(form)
-    monkeypatch.setitem(words.FUNCTIONS, form, found)
     monkeypatch.setitem(words.FORMS, source, (form,))
     if not has_tiles:
         monkeypatch.setattr(tiles, "are_there", lambda: False)

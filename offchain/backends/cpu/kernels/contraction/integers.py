@@ -17,12 +17,12 @@ from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS
 from moot.offchain.backends.cpu.kernels.contraction.words import (
     B_STEP_BYTES,
     FORMS,
-    FUNCTIONS,
     LIFT,
     ROWS,
     WORD_BYTES,
     Form,
     Packed,
+    get_functions,
 )
 from moot.offchain.native import buffers
 from moot.offchain.native.compiled import Kernel, kernel, reads, subroutine, writes
@@ -135,11 +135,12 @@ class _Kernels(NamedTuple):
 @cache
 def _make_kernels(form: Form, *, has_tiles: bool) -> _Kernels:
     element = {1: types.int8, WORD_BYTES: types.int32}[form.source_bytes]
-    functions = FUNCTIONS[form]
+    functions = get_functions(form)
     rows = _make_row_kernel(functions.pack_row, element)
     pack = functions.pack_columns
     if has_tiles:
-        pieces = tiles.begin, pack, tiles.multiply, tiles.end
+        begin, multiply_tile, end = tiles.get_functions()
+        pieces = begin, pack, multiply_tile, end
         return _Kernels(rows, _make_product_kernel(element, *pieces), tiles.ROWS)
     pieces = _do_nothing, pack, functions.multiply, _do_nothing
     return _Kernels(rows, _make_product_kernel(element, *pieces), ROWS)

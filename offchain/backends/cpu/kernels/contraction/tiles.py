@@ -7,6 +7,7 @@ of one of b, steps of words of 16 columns, to a tile of sums. Four tiles of sums
 import ctypes
 import platform
 from functools import cache
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba.core import types
@@ -67,7 +68,7 @@ def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
 
 
 def _emit_begin(builder: ir.IRBuilder) -> None:
-    """Emit what `begin` does."""
+    """Emit what `Functions.begin` does."""
     kind = ir.ArrayType(BYTE, _CONFIGURATION_BYTES)
     place = builder.alloca(kind)
     builder.store(kind(bytearray(_CONFIGURATION.ljust(_CONFIGURATION_BYTES, b"\0"))), place)
@@ -75,12 +76,12 @@ def _emit_begin(builder: ir.IRBuilder) -> None:
 
 
 def _emit_end(builder: ir.IRBuilder) -> None:
-    """Emit what `end` does."""
+    """Emit what `Functions.end` does."""
     _call(builder, "llvm.x86.tilerelease")
 
 
 def _emit(builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, *words: ir.Value) -> None:
-    """Emit what `multiply` does, which `words.Functions.multiply` says."""
+    """Emit what `Functions.multiply` does, which `words.Functions.multiply` says."""
     a, a_row_step, b, depth, less, *places = words
     scratch = builder.ptrtoint(builder.alloca(ir.ArrayType(INDEX, ROWS * COLUMNS)), WORD)
     _emit_products(builder, (a, a_row_step), b, depth, scratch)
@@ -164,11 +165,25 @@ def _emit_sums(
     vectors.repeat(builder, rows, [], store_row)
 
 
-multiply = link("multiply_by_tiles", 11, _emit, types.void) if _HAS_TILES else None
-"""Multiplies words of bytes, if `are_there`; all rows have to be readable, up to `ROWS`."""
+class Functions(NamedTuple):
+    """What kernels call.
 
-begin = link("begin_tiles", 0, _emit_begin, types.void) if _HAS_TILES else None
-"""Shapes this thread's tiles for `multiply`."""
+    Attributes:
+        begin: shapes this thread's tiles.
+        multiply: multiplies words of bytes, in between; all rows have to be readable, up to `ROWS`.
+        end: gives this thread's tiles back.
+    """
 
-end = link("end_tiles", 0, _emit_end, types.void) if _HAS_TILES else None
-"""Gives this thread's tiles back."""
+    begin: Any
+    multiply: Any
+    end: Any
+
+
+@cache
+def get_functions() -> Functions:
+    """Return the functions, if `are_there`; their code is made when they are first asked for."""
+    return Functions(
+        link("begin_tiles", 0, _emit_begin, types.void),
+        link("multiply_by_tiles", 11, _emit, types.void),
+        link("end_tiles", 0, _emit_end, types.void),
+    )

@@ -438,7 +438,12 @@ def _link_multiply(packed: Packed) -> Any:
     return link(name, 11, lambda builder, *words: _emit_tile(builder, packed, *words), types.void)
 
 
-def _make_functions(form: Form) -> Functions:
+@cache
+def get_functions(form: Form) -> Functions:
+    """Return the functions of a form, whose code is made when they are first asked for.
+
+    Whoever multiplies no integers does not wait for it.
+    """
     return Functions(
         _link_multiply(form.packed),
         link(f"pack_row_{form.name}", 6, lambda b, *words: _emit_row(b, form, *words)),
@@ -450,5 +455,3 @@ _PACKED = (Packed.BYTES, Packed.HALVES) if HAS_BYTES else (Packed.HALVES,)
 
 FORMS = {1: (Form(_PACKED[0], 1),), 4: tuple(Form(packed, 4) for packed in _PACKED)}
 """By the bytes of a number: the forms in which this processor multiplies it, the fastest first."""
-
-FUNCTIONS = {form: _make_functions(form) for forms in FORMS.values() for form in forms}
