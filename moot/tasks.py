@@ -43,7 +43,8 @@ def capture(
         arithmetic: `ordered` (float32 in a fixed order), `exact` (sums are rounded once),
             `logged` (float64, whose roundings a log decides), or `hopper` or `ampere` (products of
             bfloat16 as these tensor cores compute them).
-        precision: `fp32`, or `bf16` for a model under autocast.
+        precision: `fp32`, `bf16` for a model under autocast, or `int8` for linear layers of int8
+            weights, with `inference`.
         trust: whether to leave out the comparison with eager torch.
         size: `tiny`, `small` or `full`; of an example.
         seed: of an example, or of the function of a file.

@@ -202,13 +202,17 @@ def _has_types(op: nodes.Operator) -> bool:
             if op.dtype != nodes.INT64:
                 return False
         elif dtype != op.dtype:
+            short: uint256 = 0
+            if op.dtype == nodes.INT32:
+                short = nodes.INT8
+            elif op.dtype == nodes.FLOAT32:
+                short = factors.SHORT
             if (
-                factors.SHORT == 0
-                or op.kind != nodes.CONTRACT
+                op.kind != nodes.CONTRACT
                 or place == 0
-                or dtype != factors.SHORT
+                or dtype != short
                 # The other one's place is 2 or 1.
-                or nodes.get_dtype(op.operands[unsafe_sub(3, place)]) != factors.SHORT
+                or nodes.get_dtype(op.operands[unsafe_sub(3, place)]) != short
             ):
                 return False
     return True
@@ -227,7 +231,7 @@ def _has_function(op: nodes.Operator) -> bool:
             op.dtype,
         )
     if op.kind == nodes.CONTRACT:
-        return op.function == scalar.FMA and op.dtype == nodes.FLOAT32
+        return op.function == scalar.FMA and op.dtype < nodes.BOOL
     if op.kind == nodes.RANDOM:
         return op.function == nodes.UNIFORM and op.dtype == nodes.FLOAT32
     if nodes.is_fold(op.kind) and (FOLDED >> op.function) & 1 == 1:

@@ -1,6 +1,6 @@
 # pragma version 0.4.3
 """
-@title What the two factors of a contraction may be beside numbers of its own type
+@title What the two factors of a contraction of floats may be beside such numbers
 @license Apache-2.0
 """
 

@@ -472,7 +472,7 @@ def to_integer(x: uint256, width: uint256) -> uint256:
     @notice Truncates toward zero and saturates; NaN is 0.
     @dev Infinity decodes as 2 ** 128, beyond every bound, and numbers are below that.
          Differences are of exponents in order, or negate a number modulo 2 ** 256.
-    @param width The width of the signed integer, 32 or 64.
+    @param width The width of the signed integer, 8, 32 or 64.
     @return The two's complement of the integer, in `width` bits.
     """
     if x & MAGNITUDE > INFINITY:

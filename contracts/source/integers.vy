@@ -2,7 +2,7 @@
 """
 @title Two's-complement integers that wrap around, on bit patterns
 @license Apache-2.0
-@notice A pattern is a number below 2 ** width, where the width is 32 or 64.
+@notice A pattern is a number below 2 ** width, where the width is 8, 32 or 64.
 @dev Unchecked operations are meant to wrap: what they leave modulo 2 ** 256 is right modulo
      2 ** width, and that is all that is kept.
 """

@@ -13,6 +13,7 @@ import decoder
 import float32
 import ILeaf
 import IReferee
+import integers
 import ITranscendental
 import merkle
 import nodes
@@ -301,7 +302,14 @@ def _accumulate(
     if nodes.get_fold_length(op) == 0:
         return values[0]
     if op.kind == nodes.CONTRACT:
-        return float32.fma(values[1], values[2], values[0])
+        if op.dtype == nodes.FLOAT32:
+            return float32.fma(values[1], values[2], values[0])
+        width: uint256 = nodes.get_width(nodes.get_dtype(op.operands[1])) << 3
+        # What is left modulo 2^32 or 2^64 is right.
+        product: uint256 = unsafe_mul(
+            integers.extend(width, values[1]), integers.extend(width, values[2])
+        )
+        return integers.add(nodes.get_width(op.dtype) << 3, values[0], product)
     if nodes.is_search(op.kind, op.function):
         if self._is_better(op, values[1], values[BEST_PLACE]):
             return position

@@ -46,8 +46,14 @@ INT64: constant(uint256) = 2
 INT32: constant(uint256) = 3
 BOOL: constant(uint256) = 4
 BFLOAT16: constant(uint256) = 5
+INT8: constant(uint256) = 6
 WIDTHS: constant(uint256) = (
-    4 << 8 * FLOAT32 | 8 << 8 * INT64 | 4 << 8 * INT32 | 1 << 8 * BOOL | 2 << 8 * BFLOAT16
+    4 << 8 * FLOAT32
+    | 8 << 8 * INT64
+    | 4 << 8 * INT32
+    | 1 << 8 * BOOL
+    | 2 << 8 * BFLOAT16
+    | 1 << 8 * INT8
 )
 
 # Functions that are not scalar ones, and the first that the chain may not know.

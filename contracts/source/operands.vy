@@ -117,8 +117,9 @@ def open_element(
     # There is a chunk behind the header.
     behind: uint256 = unsafe_add(cursor, types.CHUNK_BYTES)
     self.require(behind <= end)
-    size: uint256 = self._get_size(padded, rank, nodes.get_dtype(operand))
-    width: uint256 = nodes.get_width(nodes.get_dtype(operand))
+    dtype: uint256 = nodes.get_dtype(operand)
+    width: uint256 = nodes.get_width(dtype)
+    size: uint256 = self._get_size(padded, rank, dtype, width)
     offset: uint256 = unsafe_mul(index, width)
     self.require(offset < size)
     place: uint256 = unsafe_div(offset, types.CHUNK_BYTES)
@@ -238,8 +239,10 @@ def _find_sibling(known: Path, last: uint256, height: uint256) -> bytes32:
 
 @internal
 @pure
-def _get_size(padded: Bytes[types.MAX_PADDED_HEADER], rank: uint256, dtype: uint256) -> uint256:
-    # The bytes of a tensor's elements, from a header that must be of this element type.
+def _get_size(
+    padded: Bytes[types.MAX_PADDED_HEADER], rank: uint256, dtype: uint256, width: uint256
+) -> uint256:
+    # The bytes of a tensor's elements, from a header that must be of this type of this width.
     self.require((convert(extract32(padded, 1), uint256) & nodes.U8) == dtype)
     elements: uint256 = 1
     end: uint256 = 2
@@ -248,7 +251,7 @@ def _get_size(padded: Bytes[types.MAX_PADDED_HEADER], rank: uint256, dtype: uint
         dimension: uint256 = convert(extract32(padded, end), uint256) & nodes.U64
         elements = min(unsafe_mul(elements, dimension), nodes.TOO_LARGE)
     # At most 2^63 times 8.
-    size: uint256 = unsafe_mul(elements, nodes.get_width(dtype))
+    size: uint256 = unsafe_mul(elements, width)
     self.require(size < nodes.TOO_LARGE)
     return size
 

@@ -4,8 +4,8 @@
 @license Apache-2.0
 @notice Numbers of functions and of types are those of the arithmetic `ordered`, version 1. An
         operand is the bit pattern of its type, as a natural number: below 2 ** 32 for FLOAT32
-        and INT32, 2 ** 64 for INT64, 2 ** 16 for BFLOAT16 and 2 ** 8 for BOOL, where everything but
-        0 is true. Results are canonical: one NaN, and 0 or 1 for BOOL. A BFLOAT16 number is the
+        and INT32, 2 ** 64 for INT64, 2 ** 16 for BFLOAT16 and 2 ** 8 for INT8 and BOOL, where everything
+        but 0 is true. Results are canonical: one NaN, and 0 or 1 for BOOL. A BFLOAT16 number is the
         upper half of a FLOAT32 one; it is compared as such, and converted through such.
 """
 
@@ -17,6 +17,7 @@ INT64: constant(uint256) = 2
 INT32: constant(uint256) = 3
 BOOL: constant(uint256) = 4
 BFLOAT16: constant(uint256) = 5
+INT8: constant(uint256) = 6
 LOWER_BITS: constant(uint256) = 16
 # One less than half of what the lower half of a FLOAT32 pattern counts to.
 HALF_BELOW: constant(uint256) = 2**15 - 1
@@ -140,7 +141,7 @@ def _is_defined(
     if (COMPARISONS >> function) & 1 != 0:
         expected_result = BOOL
     elif function == CONVERT:
-        if result_type < FLOAT32 or result_type > BFLOAT16:
+        if result_type < FLOAT32 or result_type > INT8:
             return False
         expected_result = result_type
     elif function == FMA:
@@ -159,7 +160,7 @@ def _is_defined(
         functions = ON_INTEGERS
     elif subject == BOOL:
         functions = ON_BOOLS
-    elif subject == BFLOAT16:
+    elif subject == BFLOAT16 or subject == INT8:
         functions = ON_ALL
     return (
         (functions >> function) & 1 != 0
@@ -177,7 +178,9 @@ def _width(type: uint256) -> uint256:
     """
     if type == INT64:
         return 64
-    return 32
+    if type == INT32:
+        return 32
+    return 8
 
 
 @internal
@@ -276,7 +279,7 @@ def _evaluate_float(function: uint256, x: uint256, y: uint256, z: uint256) -> ui
 @pure
 def _evaluate_integer(function: uint256, width: uint256, x: uint256, y: uint256) -> uint256:
     """
-    @notice A function of INT64 or INT32 operands.
+    @notice A function of INT64, INT32 or INT8 operands.
     """
     if function == ADD:
         return integers.add(width, x, y)

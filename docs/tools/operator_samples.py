@@ -104,6 +104,7 @@ def fold_calls() -> Iterator[Call]:
     """Yield calls of contractions, convolutions, reductions, softmax, pooling and sorting."""
     yield call(aten.mm.default, X, Y.T)
     yield call(aten.bmm.default, CUBE, CUBE.mT)
+    yield call(aten._int_mm.default, X.to(torch.int8), Y.T.to(torch.int8))  # noqa: SLF001 - likewise
     yield call(aten.addmm.default, X[:, 0], X, Y.T)
     yield call(aten.addmm.default, X[:, 0], X, Y.T, beta=2, alpha=3)
     yield call(aten.baddbmm.default, CUBE[:, :, :3], CUBE, CUBE.mT)

@@ -60,8 +60,9 @@ disputed.
 - **Gamma draws**, and those of Beta, Dirichlet, Chi2 and Student's t, take the first of 12
   proposals that Marsaglia and Tsang's method accepts (all are rejected once in 2^50). They have no
   gradient.
-- **Small integers** (uint8, int8, int16), in buffers and batches too, are INT32 numbers, which
-  every operator that computes brings back to their range, as torch's do.
+- **Small integers** (uint8, int16), in buffers and batches too, are INT32 numbers, which every
+  operator that computes brings back to their range, as torch's do. Those of int8 stay INT8 where
+  they are kept, copied, or multiplied by a matrix, and are computed with as INT32 numbers.
 - **What depends on data** is refused: `nonzero`, a mask as an index, `item`, `numpy`, and shapes
   that follow from elements. So is what the arithmetic lacks: the gamma function, Bessel's,
   and 64-bit and 16-bit floats.

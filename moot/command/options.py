@@ -60,7 +60,8 @@ precision = click.option(
     "--precision",
     default="fp32",
     show_default=True,
-    help="fp32, or bf16: the model runs under torch.autocast, on bfloat16 numbers.",
+    help="fp32; bf16: the model runs under torch.autocast, on bfloat16 numbers; int8: linear "
+    "layers have int8 weights, for inference.",
 )
 trust_capture = click.option(
     "--trust-capture",

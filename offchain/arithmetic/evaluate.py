@@ -206,12 +206,16 @@ def _of_width(width: int) -> dict[Function, Callable[..., int]]:
     return {function: partial(operation, width) for function, operation in _INTEGER.items()}
 
 
+_COMPARED_BYTES = {f: {**_BITS, **_of_width(8)}[f] for f in _COMPARED}
+
+
 _TABLE: Mapping[DType, Mapping[Function, Callable[..., int]]] = {
     DType.FLOAT32: {**_ANY_TYPE, **_FLOAT32},
     DType.INT64: {**_ANY_TYPE, **_BITS, **_of_width(64)},
     DType.INT32: {**_ANY_TYPE, **_BITS, **_of_width(32)},
     DType.BOOL: {**_ANY_TYPE, **_BITS, **_BOOL},
     DType.BFLOAT16: {**_ANY_TYPE, **{f: _widened(_FLOAT32[f]) for f in _COMPARED}},
+    DType.INT8: {**_ANY_TYPE, **_COMPARED_BYTES},
 }
 """What each function does on canonical patterns of the type of its last operand."""
 

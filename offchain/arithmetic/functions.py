@@ -11,6 +11,7 @@ class DType(IntEnum):
     INT32 = 3
     BOOL = 4
     BFLOAT16 = 5
+    INT8 = 6
 
     @property
     def width(self) -> int:
@@ -18,7 +19,14 @@ class DType(IntEnum):
         return _WIDTHS[self]
 
 
-_WIDTHS = {DType.FLOAT32: 4, DType.INT64: 8, DType.INT32: 4, DType.BOOL: 1, DType.BFLOAT16: 2}
+_WIDTHS = {
+    DType.FLOAT32: 4,
+    DType.INT64: 8,
+    DType.INT32: 4,
+    DType.BOOL: 1,
+    DType.BFLOAT16: 2,
+    DType.INT8: 1,
+}
 
 CANONICAL_NAN = 0x7FC00000
 """The one bit pattern under which every NaN is committed."""
@@ -30,6 +38,8 @@ class Function(IntEnum):
     The comment gives (operands) -> result; F is FLOAT32, I INT64 or INT32, B BOOL, X any type.
     BFLOAT16 is a type to keep numbers in: it has comparisons, choices and conversions only, and
     what is computed with its numbers is computed in FLOAT32, and rounded when it is converted back.
+    INT8 is another: what is computed with its numbers is computed in INT32, but for contractions,
+    which may have factors of INT8.
     """
 
     COPY = 0  # (X) -> X
@@ -37,7 +47,7 @@ class Function(IntEnum):
     SUB = 2  # (F, F) -> F, (I, I) -> I
     MUL = 3  # (F, F) -> F, (I, I) -> I
     DIV = 4  # (F, F) -> F
-    FMA = 5  # (F a, F b, F c) -> F, a * b + c rounded once
+    FMA = 5  # (F a, F b, F c) -> F, a * b + c rounded once; contractions have it of integers, too
     SQRT = 6  # (F) -> F
     MAX = 7  # (F, F) -> F, (I, I) -> I
     MIN = 8  # (F, F) -> F, (I, I) -> I

@@ -26,7 +26,7 @@ from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
 from moot.offchain.commitments.tree import Digest, Tree, hash_root
 
 Array = NDArray[np.generic]
-"""A tensor's elements: float32, int64, int32, bool, or uint16, which holds bfloat16 patterns."""
+"""A tensor's elements: float32, int64, int32, int8, bool, or uint16, bfloat16 patterns."""
 
 NUMPY_TYPES: Mapping[DType, np.dtype[Any]] = {
     DType.FLOAT32: np.dtype("<f4"),
@@ -34,6 +34,7 @@ NUMPY_TYPES: Mapping[DType, np.dtype[Any]] = {
     DType.INT32: np.dtype("<i4"),
     DType.BOOL: np.dtype("?"),
     DType.BFLOAT16: np.dtype("<u2"),
+    DType.INT8: np.dtype("i1"),
 }
 _MAGNITUDE, _INFINITY = np.uint16(0x7FFF), np.uint16(0x7F80)
 _FLOATS = frozenset(NUMPY_TYPES[dtype] for dtype in (DType.FLOAT32, DType.BFLOAT16))

@@ -42,6 +42,7 @@ _TYPES = {
     "I32": DType.INT32,
     "BOOL": DType.BOOL,
     "BF16": DType.BFLOAT16,
+    "I8": DType.INT8,
 }
 """The types of safetensors that tensors of programs have."""
 _LENGTH_BYTES = 8

@@ -9,7 +9,7 @@ from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 _PATTERNS = NUMPY_TYPES[DType.BFLOAT16]
 
 
-NARROW = (torch.uint8, torch.int8, torch.int16)
+NARROW = (torch.uint8, torch.int16)
 """Types whose elements are INT32 numbers in a program."""
 
 
@@ -21,7 +21,7 @@ def widen(tensor: torch.Tensor) -> torch.Tensor:
 def to_array(tensor: torch.Tensor) -> Array:
     """Return a dense tensor on the processor as an array; both share their memory.
 
-    Integers of 8 or 16 bits are INT32 numbers, in an array of its own.
+    Integers of `NARROW` types are INT32 numbers, in an array of its own.
     """
     tensor = widen(tensor)
     is_half = tensor.dtype is torch.bfloat16

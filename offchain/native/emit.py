@@ -1,8 +1,8 @@
 """The scalar functions of the arithmetic as LLVM IR on vectors, as `arithmetic.evaluate` has them.
 
-A vector has any number of lanes. FLOAT32 and BFLOAT16 lanes are floats, INT64 and INT32 lanes are
-integers, BOOL lanes are single bits. A NaN has any bits until it is stored (`to_stored`). Nothing
-here depends on the width of the processor's vectors.
+A vector has any number of lanes. FLOAT32 and BFLOAT16 lanes are floats, those of INT64, INT32 and
+INT8 are integers, BOOL lanes are single bits. A NaN has any bits until it is stored (`to_stored`).
+Nothing here depends on the width of the processor's vectors.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +21,7 @@ ELEMENTS: Mapping[DType, ir.Type] = {
     DType.INT32: INDEX,
     DType.BOOL: BIT,
     DType.BFLOAT16: FLOAT,
+    DType.INT8: BYTE,
 }
 """The type of a lane."""
 
@@ -168,7 +169,7 @@ def _convert_wide(builder: ir.IRBuilder, source: DType, target: DType, x: ir.Val
         return builder.uitofp(x, kind) if target is DType.FLOAT32 else builder.zext(x, kind)
     if target is DType.FLOAT32:
         return builder.sitofp(x, kind)
-    return builder.trunc(x, kind) if target is DType.INT32 else builder.sext(x, kind)
+    return builder.trunc(x, kind) if target.width < source.width else builder.sext(x, kind)
 
 
 def _round(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:

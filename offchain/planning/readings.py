@@ -117,9 +117,10 @@ def as_map(node: Node) -> Node | None:
 def as_fused_map(node: Node) -> Node | None:
     """Return a map that computes what a node does; its operands may have another order.
 
-    A contraction of one step multiplies and adds once.
+    A contraction of one step multiplies and adds once, which no map of integers does.
     """
-    if node.kind is not Kind.CONTRACT or node.fold_length != 1 or not node.elements:
+    is_float = node.kind is Kind.CONTRACT and not node.multiplies_integers
+    if not is_float or node.fold_length != 1 or not node.elements:
         return as_map(node)
     init, *factors = (project(operand, range(len(node.shape))) for operand in node.operands)
     return replace(node, kind=Kind.MAP, fold_shape=(), operands=(*factors, init))

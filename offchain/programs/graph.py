@@ -147,8 +147,14 @@ class Node:
 
     @property
     def has_short_factors(self) -> bool:
-        """Whether it is a contraction whose factors are of another type than its elements."""
-        return self.kind is Kind.CONTRACT and self.operands[1].dtype is not self.dtype
+        """Whether it is a contraction of floats whose factors are of another type."""
+        is_float = self.kind is Kind.CONTRACT and self.dtype is DType.FLOAT32
+        return is_float and self.operands[1].dtype is not self.dtype
+
+    @property
+    def multiplies_integers(self) -> bool:
+        """Whether it is a contraction of integers, which wraps around and has no order."""
+        return self.kind is Kind.CONTRACT and self.dtype is not DType.FLOAT32
 
     @property
     def inputs(self) -> tuple[int, ...]:

@@ -54,6 +54,13 @@ _FUNCTIONS = {
 """The functions of each kind; a map has any, the kinds that are not named here only COPY."""
 
 
+_RESULTS = {
+    Kind.CONTRACT: (DType.FLOAT32, DType.INT64, DType.INT32),
+    Kind.RANDOM: (DType.FLOAT32,),
+}
+"""The types of the results of kinds that do not have all."""
+
+
 def is_canonical(dtype: DType, bits: int) -> bool:
     """Whether bits are what an element of this type is committed as."""
     if dtype is DType.BOOL:
@@ -124,22 +131,29 @@ def _check_function(node: Node, arithmetic: Arithmetic) -> None:
         return
     if node.function not in _FUNCTIONS.get(node.kind, {Function.COPY}):
         raise ProgramError(f"a {node.kind.name.lower()} cannot fold {node.function.name.lower()}")
+    values, indices = types, list[DType]()
     if node.kind is Kind.GATHER:
         values, indices = types[:1], types[1:]
     elif node.kind is Kind.SCATTER:
         values, indices = types[:2], types[2:]
     elif node.function in _SELECTIONS:
         values, indices = types[:1], [DType.INT64 if result is DType.INT64 else DType.BOOL]
-    elif node.kind is Kind.CONTRACT and types[1:] == [arithmetic.short_factors] * 2:
-        values, indices = types[:1], []
-    else:
-        values, indices = types, []
+    elif node.kind is Kind.CONTRACT and types[1:] == [_find_short(result, arithmetic)] * 2:
+        values = types[:1]
     if any(value is not result for value in values) or not _INTEGERS.issuperset(indices):
         raise ProgramError(f"a {node.kind.name.lower()} cannot have operands of these types")
-    if node.kind in {Kind.CONTRACT, Kind.RANDOM} and result is not DType.FLOAT32:
-        raise ProgramError(f"a {node.kind.name.lower()} is of FLOAT32, not of {result.name}")
+    if result not in (results := _RESULTS.get(node.kind, tuple(DType))):
+        names = " or ".join(dtype.name for dtype in results)
+        raise ProgramError(f"a {node.kind.name.lower()} is of {names}, not of {result.name}")
     if node.function in _FOLDED:
         _require_types(node.function, [result, result], result)
+
+
+def _find_short(result: DType, arithmetic: Arithmetic) -> DType | None:
+    """Return what both factors of a contraction to some type may be instead, if anything."""
+    if result is DType.FLOAT32:
+        return arithmetic.short_factors
+    return DType.INT8 if result is DType.INT32 else None
 
 
 def _require_types(function: Function, types: Sequence[DType], result: DType) -> None:

@@ -98,9 +98,10 @@ class OperatorTask(Task):
 def make_task(subject: Subject, arithmetic: Arithmetic = ORDERED) -> OperatorTask:
     """Return the job of a subject: one step of OPERATORS operators.
 
-    A contraction's factors are of the shorter type, if the arithmetic has one.
+    The factors of a contraction of floats are of the shorter type, if the arithmetic has one.
     """
-    if arithmetic.short_factors is not None and subject.node.kind is Kind.CONTRACT:
+    is_product = subject.node.kind is Kind.CONTRACT and not subject.node.multiplies_integers
+    if arithmetic.short_factors is not None and is_product:
         subject = _shorten(subject, arithmetic.short_factors)
     program = replace(_make_program(subject), arithmetic=arithmetic)
     return OperatorTask(program, (), lambda _: (), 1, 1, subject)

@@ -32,13 +32,14 @@ def _map(function: Function, *inputs: Input) -> Subject:
     return Subject(Node(Kind.MAP, function, F32, SHAPE, operands), inputs, ELEMENT)
 
 
-def _contract() -> Subject:
-    x = Operand(Origin.NODE, F32, 0, 0, (Row(SHAPE[0], 0, ((0, 1),)), Row(TERMS, 0, ((2, 1),))))
-    w = Operand(Origin.NODE, F32, 1, 0, (Row(TERMS, 0, ((2, 1),)), Row(SHAPE[1], 0, ((1, 1),))))
-    operands = (immediate(F32, 0), x, w)
-    node = Node(Kind.CONTRACT, Function.FMA, F32, SHAPE, operands, (TERMS,))
-    inputs = (Input(F32, (SHAPE[0], TERMS), X.bits), Input(F32, (TERMS, SHAPE[1]), W.bits))
-    return Subject(node, inputs, ELEMENT, TERM)
+def _contract(factor: DType, result: DType, bits: tuple[int, int]) -> Subject:
+    x = Operand(Origin.NODE, factor, 0, 0, (Row(SHAPE[0], 0, ((0, 1),)), Row(TERMS, 0, ((2, 1),))))
+    w = Operand(Origin.NODE, factor, 1, 0, (Row(TERMS, 0, ((2, 1),)), Row(SHAPE[1], 0, ((1, 1),))))
+    operands = (immediate(result, 0), x, w)
+    node = Node(Kind.CONTRACT, Function.FMA, result, SHAPE, operands, (TERMS,))
+    shapes = (SHAPE[0], TERMS), (TERMS, SHAPE[1])
+    first, second = (Input(factor, *each) for each in zip(shapes, bits, strict=True))
+    return Subject(node, (first, second), ELEMENT, TERM)
 
 
 def _reduce(function: Function) -> Subject:
@@ -107,7 +108,8 @@ def _source() -> Subject:
 
 KINDS: Mapping[str, Subject] = {
     "map": _map(Function.MUL, X, W),
-    "contract": _contract(),
+    "contract": _contract(F32, F32, (X.bits, W.bits)),
+    "int8": _contract(DType.INT8, DType.INT32, (0x7F, 0x80)),
     "reduce": _reduce(Function.ADD),
     "search": _search(),
     "move": _move(),
@@ -116,7 +118,10 @@ KINDS: Mapping[str, Subject] = {
     "random": _random(),
     "source": _source(),
 }
-"""A subject for each kind of operator, by its name; a search is argmax or argmin."""
+"""A subject for each kind of operator, by its name.
+
+A search is argmax or argmin, int8 a contraction of such integers.
+"""
 
 _DEAREST = {
     Function.EXP: (0x0BECD7B0,),

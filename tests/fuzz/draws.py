@@ -15,7 +15,7 @@ from tests.fuzz.matrices import draw_matrix_program
 from tests.fuzz.values import draw_bits, draw_tensors
 from tests.fuzz.windows import draw_windows
 
-FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
+FLOAT32, INT64, INT32, BOOL, BFLOAT16, INT8 = DType
 _LETTERS = {
     "F": (FLOAT32,),
     "I": (INT64, INT32),
@@ -33,6 +33,8 @@ _FOLDS = [
     *((f, t) for f in (Function.AND, Function.OR) for t in (INT64, INT32, BOOL)),
     *[(Function.ADD, FLOAT32)] * 4,
 ]
+_CONTRACTED = [*[(FLOAT32, FLOAT32)] * 5, (INT8, INT32), (INT32, INT32), (INT64, INT64)]
+"""The types of factors and of results of contractions."""
 MINUS_ZERO = 1 << 31
 MOST_WORK = 900
 """Elements times fold steps of an operator."""
@@ -71,7 +73,7 @@ class _Draw:
 
     def dtype(self) -> DType:
         """Draw a type, mostly that of floats."""
-        return self.rng.choice((FLOAT32, FLOAT32, FLOAT32, INT64, INT32, BOOL, BFLOAT16))
+        return self.rng.choice((FLOAT32, FLOAT32, FLOAT32, INT64, INT32, BOOL, BFLOAT16, INT8))
 
     def shape(self, most: int = 60, ranks: Sequence[int] = _RANKS) -> Sizes:
         """Draw a shape of at most so many elements."""
@@ -167,14 +169,15 @@ class _Draw:
         """Draw a contraction: products of matrices, windows over images, or any."""
         shape, fold_shape = self.folded()
         sizes = shape + fold_shape
-        init = self.operand(FLOAT32, sizes, constants=0.5)
+        factor, result = self.rng.choice(_CONTRACTED)
+        init = self.operand(result, sizes, constants=0.5)
         if self.rng.random() < 0.5:
-            factors = [self.operand(FLOAT32, sizes, constants=0.03) for _ in range(2)]
+            factors = [self.operand(factor, sizes, constants=0.03) for _ in range(2)]
         else:
             factors = [
-                self.read(FLOAT32, rows, 0) for rows in _draw_product(self.rng, shape, fold_shape)
+                self.read(factor, rows, 0) for rows in _draw_product(self.rng, shape, fold_shape)
             ]
-        return Node(Kind.CONTRACT, Function.FMA, FLOAT32, shape, (init, *factors), fold_shape)
+        return Node(Kind.CONTRACT, Function.FMA, result, shape, (init, *factors), fold_shape)
 
     def convolve(self) -> Node:
         """Draw a convolution, or the gradient of its input; sums start from any zero, mostly."""

@@ -15,7 +15,7 @@ from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, R
 from tests.fuzz.accesses import disguise, is_legal
 from tests.fuzz.values import draw_bits
 
-FLOAT32, INT64, INT32, BOOL, _ = DType
+FLOAT32, INT64, INT32, BOOL, *_ = DType
 _ROWS = ((1,), (2,), (3,), (5,), (18,), (2, 3), (1, 4), (2, 2, 2))
 _COLUMNS = (1, 2, 3, 4, 7, 8, 9, 16, 17, 31, 33)
 _LARGE_ROWS, _LARGE_COLUMNS = ((64,), (300,), (5, 40), (3,)), (33, 128, 500, 3000)

@@ -51,7 +51,7 @@ BATCH = 1_000
 
 ON_CHAIN = set(SIGNATURES) & {function for function in Function if not function.is_transcendental}
 
-F, L, S, B, H = DType
+F, L, S, B, H, C = DType
 
 EDGES = {
     F: [
@@ -74,6 +74,7 @@ EDGES = {
         for magnitude in (0, 1, 0x7F, 0x80, 0x3F80, 0x3F81, 0x4F00, 0x5F00, 0x7F7F, 0x7F80, 0x7F81)
     ]
     + [0x7FC0, 0xFFFF],
+    C: [0, 1, 2, 126, 127, 128, 129, 254, 255],
 }
 
 

@@ -24,7 +24,7 @@ from moot.offchain.programs.legality import check_node
 from moot.offchain.programs.semantics import compute_element, compute_partials
 from tests.quick import every
 
-FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
+FLOAT32, INT64, INT32, BOOL, BFLOAT16, INT8 = DType
 INTEGERS = (INT64, INT32)
 STEP = 5
 
@@ -170,6 +170,10 @@ FOLDS = [
 ]
 
 
+CONTRACTED = [*[(FLOAT32, FLOAT32)] * 3, (INT8, INT32), (INT32, INT32), (INT64, INT64)]
+"""The types of factors and of results of contractions."""
+
+
 @st.composite
 def map_cases(draw: st.DrawFn) -> Case:
     """Draw a map of any function, types, shape and accesses."""
@@ -186,8 +190,10 @@ def contract_cases(draw: st.DrawFn) -> Case:
     """Draw a contraction of any shape and accesses."""
     d = Draw(draw)
     shape, fold_shape = d.shape(0, 3), d.shape(1, 2)
-    operands = tuple(d.operand(FLOAT32, shape + fold_shape) for _ in range(3))
-    return Case(Node(Kind.CONTRACT, Function.FMA, FLOAT32, shape, operands, fold_shape), d.tensors)
+    factor, result = draw(st.sampled_from(CONTRACTED))
+    types = (result, factor, factor)
+    operands = tuple(d.operand(dtype, shape + fold_shape) for dtype in types)
+    return Case(Node(Kind.CONTRACT, Function.FMA, result, shape, operands, fold_shape), d.tensors)
 
 
 @st.composite
@@ -217,7 +223,7 @@ def position_cases(draw: st.DrawFn) -> Case:
     d = Draw(draw)
     shape, fold_shape = d.shape(0, 3), d.shape(1, 2)
     function = draw(st.sampled_from((Function.ARGMAX, Function.ARGMIN)))
-    dtype = draw(st.sampled_from([FLOAT32, FLOAT32, INT32, BOOL, BFLOAT16]))
+    dtype = draw(st.sampled_from([FLOAT32, FLOAT32, INT32, BOOL, BFLOAT16, INT8]))
     operands = (d.operand(INT64, shape + fold_shape), d.operand(dtype, shape + fold_shape))
     return Case(Node(Kind.REDUCE, function, INT64, shape, operands, fold_shape), d.tensors)
 

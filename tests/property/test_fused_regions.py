@@ -34,7 +34,7 @@ from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, R
 from moot.offchain.programs.legality import is_canonical
 from tests.quick import every, only, share
 
-FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
+FLOAT32, INT64, INT32, BOOL, BFLOAT16, INT8 = DType
 
 SPECIALS = {
     FLOAT32: [
@@ -51,6 +51,7 @@ SPECIALS = {
         0, 0x8000, 0x3F80, 0xBF80, 0x7F80, 0xFF80, 0x7FC0, 0xFFFF, 0x7F81, 1, 0x7F, 0x80, 0x7F7F,
         0xFF7F, 0x3F00, 0x4F00, 0xCF00, 0x5F00, 0x3F81, 0x3F82,
     ],
+    INT8: [0, 1, 2, 3, 7, 2**8 - 1, 2**8 - 2, 2**8 - 7, 2**7, 2**7 - 1],
 }  # fmt: skip
 """Bits at which functions change their course."""
 

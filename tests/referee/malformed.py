@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from moot.offchain.arithmetic.functions import DType, Function
@@ -44,7 +45,7 @@ def list_types() -> Iterator[bytes]:
         node = every_kind().nodes[index]
         reads = node.operands
         yield from (_change(index, function=number) for number in FUNCTIONS)
-        yield from (_change(index, dtype=number) for number in range(6))
+        yield from (_change(index, dtype=number) for number in range(8))
         for dtype in DType:
             typed = tuple(immediate(dtype, 0) for _ in reads)
             yield from (_change(index, dtype=dtype, operands=typed, function=f) for f in TYPED)
@@ -52,6 +53,15 @@ def list_types() -> Iterator[bytes]:
                 changed = (*reads[:place], immediate(dtype, 0), *reads[place + 1 :])
                 yield _change(index, operands=changed)
                 yield _change(index, dtype=DType.INT64, operands=changed)
+
+
+def list_factors() -> Iterator[bytes]:
+    """Yield contractions of each type, of an initial value and of factors of each other type."""
+    (index,) = (i for i in KINDS if every_kind().nodes[i].kind is Kind.CONTRACT)
+    for result, first, second in product(DType, repeat=3):
+        for init in {result, first}:
+            operands = tuple(immediate(dtype, 0) for dtype in (init, first, second))
+            yield _change(index, dtype=result, operands=operands)
 
 
 def list_counts() -> Iterator[bytes]:
@@ -116,7 +126,7 @@ def list_constants() -> Iterator[bytes]:
             yield _read(origin, (Row(1),), 2**32 - 1, value)
 
 
-LIMITS = (list_sizes, list_types, list_counts, list_rows, list_constants)
+LIMITS = (list_sizes, list_types, list_factors, list_counts, list_rows, list_constants)
 """What yields operators within a limit, and beyond it."""
 
 

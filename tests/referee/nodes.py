@@ -104,6 +104,14 @@ def operators(draw: Draw, short: DType | None = None) -> Node:
     return Node(kind, function, dtype, shape, tuple(reads), fold_shape, seed, stream, targets)
 
 
+CONTRACTED = (
+    *[(DType.FLOAT32, DType.FLOAT32)] * 3,
+    (DType.INT8, DType.INT32),
+    *((dtype, dtype) for dtype in (DType.INT32, DType.INT64)),
+)
+"""The types of factors and of results of contractions."""
+
+
 @st.composite
 def _types(
     draw: Draw, kind: Kind, dtype: DType, short: DType | None
@@ -117,9 +125,9 @@ def _types(
         return function, result, types
     indices = draw(st.lists(index_dtypes, min_size=1, max_size=3))
     fold = draw(st.sampled_from(get_fold_functions(dtype)))
-    factor = draw(st.sampled_from([DType.FLOAT32, short or DType.FLOAT32]))
+    factor, result = draw(st.sampled_from([*CONTRACTED, (short or DType.FLOAT32, DType.FLOAT32)]))
     choices = {
-        Kind.CONTRACT: (Function.FMA, DType.FLOAT32, [DType.FLOAT32, factor, factor]),
+        Kind.CONTRACT: (Function.FMA, result, [result, factor, factor]),
         Kind.REDUCE: (fold, dtype, [dtype, dtype]),
         Kind.MOVE: (Function.COPY, dtype, [dtype] * draw(st.integers(1, 4))),
         Kind.GATHER: (Function.COPY, dtype, [dtype, *indices]),

@@ -127,6 +127,9 @@ class Single:
                 total, best = self._choose(number, total, best, values[0])
             elif node.kind is Kind.SCATTER:
                 total = self._scatter(total, values, variables)
+            elif node.multiplies_integers:
+                first, second = (value.astype(total.dtype) for value in values)
+                total = total + first * second
             else:
                 types = [node.dtype] * (3 if node.kind is Kind.CONTRACT else 2)
                 terms = [*values, total] if node.kind is Kind.CONTRACT else [total, *values]

@@ -89,13 +89,13 @@ def test_defined_types_have_values_and_others_are_refused(function: Function) ->
 @pytest.mark.parametrize(
     ("function", "count"),
     [
-        (Function.COPY, 5),
+        (Function.COPY, 6),
         (Function.ADD, 3),
         (Function.DIV, 1),
-        (Function.EQ, 5),
+        (Function.EQ, 6),
         (Function.AND, 3),
-        (Function.WHERE, 5),
-        (Function.CONVERT, 25),
+        (Function.WHERE, 6),
+        (Function.CONVERT, 36),
         (Function.FLOOR_DIVIDE, 2),
         (Function.POW, 1),
         (Function.UNIFORM, 0),

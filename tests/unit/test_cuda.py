@@ -101,7 +101,8 @@ def list_contractions(count: int) -> list[Node]:
     number = 0
     while len(found) < count:
         nodes = draw_case(Random(number), is_matrix=False).program.nodes
-        found += [n for n in nodes if n.kind is Kind.CONTRACT and n.elements * n.fold_length]
+        products = [n for n in nodes if n.kind is Kind.CONTRACT and not n.multiplies_integers]
+        found += [n for n in products if n.elements * n.fold_length]
         number += 1
     return found[:count]
 

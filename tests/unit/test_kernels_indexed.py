@@ -18,7 +18,7 @@ from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immed
 from tests.quick import share
 from tests.unit.test_kernels_scatter import draw_bits
 
-FLOAT32, INT64, INT32, BOOL, _ = DType
+FLOAT32, INT64, INT32, BOOL, *_ = DType
 SIZES = st.sampled_from([1, 2, 3, 15, 16, 17, 40, 130])
 
 

@@ -16,7 +16,7 @@ from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immed
 from tests.quick import share
 from tests.unit.test_kernels_scatter import draw_bits
 
-FLOAT32, INT64, INT32, _, _ = DType
+FLOAT32, INT64, INT32, *_ = DType
 NOWHERE = (1 << 64) - 1
 SIZES = st.sampled_from([3, 4, 5, 16, 17, 33, 70])
 

@@ -21,7 +21,7 @@ Types = tuple[DType, ...]
 
 Operands = tuple[int, ...]
 
-FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
+FLOAT32, INT64, INT32, BOOL, BFLOAT16, INT8 = DType
 _LETTERS: dict[str, Types] = {
     "F": (FLOAT32,),
     "I": (INT64, INT32),
@@ -29,6 +29,8 @@ _LETTERS: dict[str, Types] = {
     "X": tuple(DType),
     "Y": tuple(DType),
 }
+_ADDED = frozenset({INT8})
+"""Types that came later: their vectors follow those of all others."""
 
 _SIGN = 0x80000000
 
@@ -65,12 +67,14 @@ _RANDOM_TRIPLES = 60
 
 def signatures() -> Iterator[tuple[Function, Types]]:
     """Yield every function of the arithmetic with every types."""
+    found = []
     for function, forms in SIGNATURES.items():
         for form in forms:
             letters = sorted(set(form) - {">"})
             for choice in product(*(_LETTERS[letter] for letter in letters)):
                 bound = dict(zip(letters, choice, strict=True))
-                yield function, tuple(bound[letter] for letter in form if letter != ">")
+                found.append((function, tuple(bound[letter] for letter in form if letter != ">")))
+    yield from sorted(found, key=lambda each: not _ADDED.isdisjoint(each[1]))
 
 
 def special_values(dtype: DType, *, paired: bool) -> tuple[int, ...]:

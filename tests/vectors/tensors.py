@@ -10,7 +10,7 @@ from moot.offchain.arithmetic.functions import DType
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.programs.graph import Operand, Origin, Row
 
-FLOAT32, INT64, INT32, BOOL, _ = DType
+FLOAT32, INT64, INT32, BOOL, *_ = DType
 ONE, MINUS_ONE, INFINITY, MINUS_INFINITY = 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000
 NAN = 0x7FC00000
 

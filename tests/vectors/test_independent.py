@@ -24,7 +24,7 @@ CASES = {
 
 NAN = 0x7FC00000
 SIGN = 0x80000000
-WIDTHS = {"int64": 64, "int32": 32, "bool": 1}
+WIDTHS = {"int64": 64, "int32": 32, "int8": 8, "bool": 1}
 NANS = {"float32": NAN, "bfloat16": NAN >> 16}
 
 BFLOAT16 = gmpy2.context(precision=8, emin=-132, emax=128, subnormalize=True)

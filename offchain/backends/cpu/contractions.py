@@ -66,9 +66,9 @@ _LEAST_TURNED, _LEAST_DENSE = 4, 16
 """Products that make up for the copy of a factor, by whether its steps lie side by side."""
 
 Factors = npt.NDArray[Any]
-"""Floats, or patterns of shorter ones, which some arithmetics multiply."""
+"""Floats, patterns of shorter ones, which some arithmetics multiply, or integers."""
 
-Multiply = Callable[[Factors, Factors, Floats, Floats], object]
+Multiply = Callable[[Factors, Factors, Any, Any], object]
 """(a, b, init, out): multiplies batches of matrices as `gemm` does, in some arithmetic."""
 
 Views = tuple[Factors, Factors, Floats, Floats]

@@ -84,7 +84,11 @@ def list_defined_partials(
     return pack_partials(partials, get_fold(arithmetic, node).width_bytes)
 
 
-def _contract(_: Node, __: int, start: Array, terms: _Terms) -> Array:
+def _contract(node: Node, _: int, start: Array, terms: _Terms) -> Array:
+    if node.multiplies_integers:
+        factors = (reader.read(flat).reshape(-1) for reader, flat in terms)
+        products = np.multiply(*factors, dtype=start.dtype)
+        return _accumulate(Function.ADD, node.dtype, np.append(start, products))
     a, b = (np.asarray(reader.read(flat), np.float32).reshape(-1) for reader, flat in terms)
     return fold_partials(a, b, np.float32(start[0]))
 

@@ -9,6 +9,7 @@ from moot.offchain.backends.cpu.contractions import Contraction, plan_contractio
 from moot.offchain.backends.cpu.folds import Reduction
 from moot.offchain.backends.cpu.gathers import plan_gather
 from moot.offchain.backends.cpu.kernels import philox
+from moot.offchain.backends.cpu.kernels.contraction import integers
 from moot.offchain.backends.cpu.maps import Map
 from moot.offchain.backends.cpu.moves import Alias, Move
 from moot.offchain.backends.cpu.scatters import plan_scatter
@@ -59,12 +60,22 @@ def is_fusible(node: Node) -> bool:
     """Whether an operator may be computed together with its neighbours, in `ordered`."""
     if node.kind is not Kind.CONTRACT:
         return True
+    if node.multiplies_integers:
+        return False
     return node.elements * node.fold_length > 0 and Contraction(node).is_product
 
 
 def find_packing(node: Node) -> Packing | None:
     """Return how a contraction would rather have a factor, in `ordered`."""
-    return Contraction(node).find_packing() if node.elements * node.fold_length > 0 else None
+    if node.multiplies_integers or node.elements * node.fold_length == 0:
+        return None
+    return Contraction(node).find_packing()
+
+
+def _plan_product(node: Node) -> Plan:
+    if node.multiplies_integers:
+        return Contraction(node, integers.multiply)
+    return plan_contraction(node)
 
 
 def _plan_reduction(node: Node) -> Plan:
@@ -73,7 +84,7 @@ def _plan_reduction(node: Node) -> Plan:
 
 
 _PLANS: Mapping[Kind, Callable[[Node], Plan]] = {
-    Kind.CONTRACT: plan_contraction,
+    Kind.CONTRACT: _plan_product,
     Kind.REDUCE: _plan_reduction,
     Kind.GATHER: plan_gather,
     Kind.SCATTER: plan_scatter,

@@ -177,6 +177,11 @@ def begin(context: Context, node: Node, variables: Sequence[Variable]) -> ir.Val
     return read(context, node.operands[0], [*variables, *nothing], address(context, 0))
 
 
+def _extend(builder: ir.IRBuilder, value: ir.Value, kind: ir.Type) -> ir.Value:
+    """Return integers in a type that is not narrower."""
+    return value if value.type == kind else builder.sext(value, kind)
+
+
 def _contract(context: Context, node: Node, number: ir.Value) -> None:
     variables = unravel(context, number, node.shape)
 
@@ -184,6 +189,9 @@ def _contract(context: Context, node: Node, number: ir.Value) -> None:
         return [read(context, node.operands[p], at, address(context, p)) for p in (1, 2)]
 
     def take(_: ir.Value, factors: Sequence[ir.Value], before: list[ir.Value]) -> list[ir.Value]:
+        if node.multiplies_integers:
+            a, b = (_extend(context.builder, factor, before[0].type) for factor in factors)
+            return [context.builder.add(before[0], context.builder.mul(a, b))]
         return [vectors.call(context.builder, "llvm.fma", [*factors, *before])]
 
     start = begin(context, node, variables)

@@ -210,7 +210,8 @@ def plan(machine: Machine, node: Node, arithmetic: Arithmetic) -> Plan:
 def _plan_kernel(machine: Machine, node: Node) -> Plan:
     """Return the plan of an operator that is computed."""
     if node.kind is Kind.CONTRACT:
-        tiling = choose_tiling(node, machine.multiprocessors)
+        is_float = not node.multiplies_integers
+        tiling = choose_tiling(node, machine.multiprocessors) if is_float else None
         return Single(machine, node) if tiling is None else Tiled(machine, node, tiling)
     if node.kind is Kind.SCATTER and not depends_on_named(node):
         return Scattered(machine, node)

@@ -33,6 +33,10 @@ Rule = Callable[..., "View | tuple[View | None, ...] | None"]
 """Lowers one overload: takes the builder and ATen's own arguments, tensors as views."""
 
 
+WIDENED = {DType.BFLOAT16: DType.FLOAT32, DType.INT8: DType.INT32}
+"""Type to keep numbers in -> the type in which they are computed with."""
+
+
 class Meta(NamedTuple):
     """The facts about a tensor that tracing knows."""
 
@@ -169,35 +173,44 @@ class Builder:
             return self.scalar(value, dtype)
         if value.dtype is dtype:
             return value
+        if dtype is DType.INT8 and value.short is not None and value.dtype is WIDENED[dtype]:
+            return replace(value, dtype=dtype, node=value.short, short=None)
         if value.node is None:
             bits = evaluate(Function.CONVERT, (value.dtype,), dtype, (value.bits,))
             return constant(dtype, bits, value.shape)
         return self.map(Function.CONVERT, value, dtype=dtype, part="convert")
 
     def widen(self, view: View) -> View:
-        """Return a view of BFLOAT16 numbers as one of FLOAT32, another as it is.
+        """Return a view of BFLOAT16 or INT8 numbers as one of FLOAT32 or INT32, others as they are.
 
         The whole tensor that is seen is converted, and seen in the same way, so that a matrix and
         its transpose are converted once; unless most of it is not seen.
         """
-        if view.dtype is not DType.BFLOAT16:
+        if view.dtype not in WIDENED:
             return view
+        dtype = WIDENED[view.dtype]
         if view.node is None:
-            return self.cast(view, DType.FLOAT32)
+            return self.cast(view, dtype)
         if 2 * view.elements < view.size:
-            short = self.move(view) if self._arithmetic.short_factors is view.dtype else None
-            wide = self.cast(view if short is None else short, DType.FLOAT32)
+            short = self.move(view) if self._find_short(dtype) is view.dtype else None
+            wide = self.cast(view if short is None else short, dtype)
             return replace(wide, short=None if short is None else short.node)
         source = whole(view.dtype, self.nodes[view.node].shape, view.node)
-        wide = self.cast(source, DType.FLOAT32)
-        return replace(view, dtype=DType.FLOAT32, node=wide.node, short=view.node)
+        wide = self.cast(source, dtype)
+        return replace(view, dtype=dtype, node=wide.node, short=view.node)
+
+    def _find_short(self, dtype: DType) -> DType | None:
+        """Return the shorter type that both factors of a contraction to a type may have."""
+        if dtype is DType.FLOAT32:
+            return self._arithmetic.short_factors
+        return DType.INT8 if dtype is DType.INT32 else None
 
     def shorten(self, *factors: View) -> tuple[View, ...]:
-        """Return the factors of a contraction in the shorter type that the arithmetic has for them.
+        """Return the factors of a contraction in the shorter type that there is for them.
 
-        They are returned as they are if it has none, or if one of them is no number of that type.
+        They are returned as they are if there is none, or if one of them is no number of that type.
         """
-        short = self._arithmetic.short_factors
+        short = self._find_short(factors[0].dtype)
         found = [_shorten(view, short) for view in factors if short is not None]
         views = tuple(view for view in found if view is not None)
         is_any = any(view.node is not None for view in views)

@@ -1,14 +1,19 @@
-"""Rules of matrix products: left folds acc = fma(a, b, acc) over the inner dimension, ascending."""
+"""Rules of matrix products: left folds acc = fma(a, b, acc) over the inner dimension, ascending.
+
+Those of integers wrap around, as torch's do; numbers that are known to be INT8 stay INT8.
+"""
 
 from collections.abc import Mapping, Sequence
 
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.frontend.lowering.builder import Builder, RefusalError, Rule
-from moot.offchain.frontend.lowering.reductions import fold
 from moot.offchain.frontend.lowering.views import View, along, constant, expand, insert
 from moot.offchain.programs.graph import Kind, Node, Row
 
 Number = float | int
+
+MOST_BYTES = ((1 << 31) - 1) // (1 << 14)
+"""Products of two INT8 numbers, 2^14 at most, of which an INT32 number holds the sum: 131,071."""
 
 
 def emit_contract(
@@ -24,22 +29,19 @@ def emit_contract(
 
     `start` is what the fold starts from, +0 by default.
     """
-    if any(view.dtype is not DType.FLOAT32 for view, _ in (first, second)):
-        raise RefusalError("a contraction of integers; only float32 is defined")
+    dtype = first[0].dtype
+    if dtype is DType.BOOL or second[0].dtype is not dtype:
+        raise RefusalError("a contraction of two types, or of bool; use float32 or integers")
     extents = (*shape, *fold_shape)
-    initial = start or (constant(DType.FLOAT32, 0), ())
+    initial = start or (constant(dtype, 0), ())
     factors = zip(b.shorten(first[0], second[0]), (first[1], second[1]), strict=True)
     operands = tuple(b.operand(view, rows, extents) for view, rows in (initial, *factors))
-    node = Node(
-        Kind.CONTRACT, Function.FMA, DType.FLOAT32, tuple(shape), operands, tuple(fold_shape)
-    )
+    node = Node(Kind.CONTRACT, Function.FMA, dtype, tuple(shape), operands, tuple(fold_shape))
     return b.emit(node, part)
 
 
 def multiply(b: Builder, x: View, y: View, start: View | None = None, part: str = "mm") -> View:
     """Return the product of (..., M, K) and (..., K, N) with equal leading dimensions."""
-    if DType.FLOAT32 not in (x.dtype, y.dtype):
-        return _multiply_integers(b, x, y, start)
     *batch, rows, inner = x.shape
     shape = (*batch, rows, y.shape[-1])
     rank = len(shape)
@@ -52,16 +54,20 @@ def multiply(b: Builder, x: View, y: View, start: View | None = None, part: str 
     return emit_contract(b, shape, (inner,), (x, left), (y, right), initial, part)
 
 
-def _multiply_integers(b: Builder, x: View, y: View, start: View | None) -> View:
-    """Return the product of matrices of integers: the sums of all products, which are exact."""
-    products = b.map(Function.MUL, insert(x, len(x.shape)), insert(y, len(y.shape) - 2))
-    result = fold(b, Function.ADD, products, len(products.shape) - 2)
-    return result if start is None else b.map(Function.ADD, start, result)
-
-
 def mm(b: Builder, x: View, y: View) -> View:
     """Lower mm and bmm."""
     return multiply(b, x, y)
+
+
+def int_mm(b: Builder, x: View, y: View) -> View:
+    """Lower _int_mm, unless a sum of its products may pass what an INT32 number holds."""
+    steps = x.shape[-1]
+    if steps > MOST_BYTES:
+        raise RefusalError(
+            f"a sum of {steps:,} products of int8 may pass 2^31; {MOST_BYTES:,} are the most, so "
+            "split the factors, and add up the parts in int64"
+        )
+    return multiply(b, b.widen(x), b.widen(y))
 
 
 def addmm(
@@ -101,6 +107,7 @@ def addmv(
 CONTRACTIONS: Mapping[str, Rule] = {
     "aten.mm.default": mm,
     "aten.bmm.default": mm,
+    "aten._int_mm.default": int_mm,
     "aten.addmm.default": addmm,
     "aten.baddbmm.default": addmm,
     "aten.mv.default": mv,

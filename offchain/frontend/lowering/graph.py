@@ -13,7 +13,14 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.errors import CaptureError, MootError
 from moot.offchain.frontend.exchange import NARROW, to_array
-from moot.offchain.frontend.lowering.builder import Builder, FaultError, Meta, RefusalError, Rule
+from moot.offchain.frontend.lowering.builder import (
+    WIDENED,
+    Builder,
+    FaultError,
+    Meta,
+    RefusalError,
+    Rule,
+)
 from moot.offchain.frontend.lowering.pairs import Pair, holds_pair, lower_pairs
 from moot.offchain.frontend.lowering.shapes import SHAPES
 from moot.offchain.frontend.lowering.table import FAMILIES, RULES
@@ -25,6 +32,7 @@ TORCH_TYPES = {
     torch.int32: DType.INT32,
     torch.bool: DType.BOOL,
     torch.bfloat16: DType.BFLOAT16,
+    torch.int8: DType.INT8,
     **dict.fromkeys(NARROW, DType.INT32),
 }
 """Type of torch's -> that of the arithmetic; small integers are brought back to their range."""
@@ -150,7 +158,7 @@ def advise_on_number(dtype: torch.dtype) -> str:
 
 
 def _widen(dtype: DType) -> DType:
-    return DType.FLOAT32 if dtype is DType.BFLOAT16 else dtype
+    return WIDENED.get(dtype, dtype)
 
 
 _ARITHMETIC = ("Element by element", "Division and shifts", "Contractions", "Reductions")
@@ -163,7 +171,7 @@ _COMPUTING = frozenset(
     }
     - {"aten.alias.default", "aten.clone.default", "aten.detach.default", "aten.where.self"}
 )
-"""Operators whose results may leave the range of a type of 8 or 16 bits."""
+"""Operators whose results may leave the range of a `NARROW` type."""
 
 
 def _wrap(builder: Builder, view: View, dtype: Any) -> View:
@@ -281,15 +289,16 @@ class GraphLowering:
     def _apply(
         self, target: str, rule: Rule, args: Any, options: Any, metas: Sequence[Meta | None]
     ) -> Lowered:
-        """Apply a rule; where a tensor is BFLOAT16, to FLOAT32 numbers, whose results are rounded.
+        """Apply a rule; where a tensor is BFLOAT16 or INT8, to FLOAT32 or INT32 numbers.
 
-        What a rule computes of such numbers is rounded once, when it is done, as torch does it.
-        Rules that move elements move them as they are.
+        What a rule computes of such numbers is rounded once, or wraps around, when it is done, as
+        torch does it. Rules that move elements move them as they are.
         """
         builder = self._builder
         given = [value for value in tree_leaves((args, options)) if isinstance(value, View)]
         types = {meta.dtype for meta in builder.results} | {view.dtype for view in given}
-        if DType.BFLOAT16 not in types or (target in SHAPES and DType.FLOAT32 not in types):
+        wide = {WIDENED[dtype] for dtype in types if dtype in WIDENED}
+        if not wide or (target in SHAPES and types.isdisjoint(wide)):
             return rule(builder, *args, **options)
         builder.results = tuple(Meta(_widen(meta.dtype), meta.shape) for meta in builder.results)
         args, options = tree_map_only(View, builder.widen, (args, options))

@@ -67,7 +67,7 @@ def plan_logged(node: Node) -> Plan:
 
 def is_fusible(node: Node) -> bool:
     """Whether an operator may be computed in one kernel with its neighbours."""
-    return not is_loggable(node)
+    return not is_loggable(node) and not node.multiplies_integers
 
 
 class Journaled(ABC):

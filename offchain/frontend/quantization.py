@@ -1,0 +1,84 @@
+"""Models whose linear layers have int8 weights, and multiply them by activations rounded to int8.
+
+Each output has a scale of its own for its weights, each row of activations one that is found when
+it is there, so that the largest number of either becomes 127 or -127. Products are exact sums of
+integers, which are scaled in float32; all else of a model stays as it is.
+"""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from moot.offchain.errors import UsageError
+
+_LARGEST = 127
+_LEAST = 2.0**-100
+"""The least magnitude of a row's largest number: rows of zeros have a scale, too."""
+
+
+class Int8Linear(nn.Module):
+    """A linear layer of int8 weights.
+
+    Args:
+        weight: (N, K) float32, whose rows are those of outputs.
+        bias: (N,) float32, if there is one.
+    """
+
+    weight: Tensor
+    scale: Tensor
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        numbers = weight.detach().float()
+        scale = _find_scale(numbers)
+        self.register_buffer("weight", _round(numbers, scale))
+        self.register_buffer("scale", scale[:, 0])
+        self.bias = bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x @ weight.T + bias, of rows that are rounded to int8."""
+        rows = x.reshape(-1, x.shape[-1]).float()
+        scale = _find_scale(rows)
+        sums = torch._int_mm(_round(rows, scale), self.weight.t())  # noqa: SLF001 - torch's name
+        found = sums.float() * scale * self.scale
+        if self.bias is not None:
+            found = found + self.bias.float()
+        return found.reshape(*x.shape[:-1], -1).to(x.dtype)
+
+
+def _find_scale(rows: Tensor) -> Tensor:
+    return rows.abs().amax(1, keepdim=True).clamp(min=_LEAST) / _LARGEST
+
+
+def _round(rows: Tensor, scale: Tensor) -> Tensor:
+    """Return rows in units of their scales; none has a number that rounds beyond 127."""
+    return (rows / scale).round().to(torch.int8)
+
+
+def quantize(model: nn.Module) -> nn.Module:
+    """Return a model like another one, whose linear layers have int8 weights; it shares all else.
+
+    Raises:
+        UsageError: it has no linear layer.
+    """
+    shared = (*model.parameters(), *model.buffers())
+    twin = copy.deepcopy(model, {id(tensor): tensor for tensor in shared})
+    found = _replace_layers(twin)
+    if not any(isinstance(module, Int8Linear) for module in found.modules()):
+        raise UsageError(
+            "the model has no linear layer, so int8 brings nothing; choose fp32 or bf16"
+        )
+    return found
+
+
+def _replace_layers(module: nn.Module) -> nn.Module:
+    """Return a module with its linear layers replaced, or the layer that takes its place."""
+    if type(module) is nn.Linear:
+        return Int8Linear(module.weight, module.bias)
+    if type(module).__name__ == "Conv1D" and hasattr(module, "nf"):
+        # A linear layer of transformers', whose weights are (K, N).
+        return Int8Linear(module.get_parameter("weight").t(), module.get_parameter("bias"))
+    for name, child in module.named_children():
+        setattr(module, name, _replace_layers(child))
+    return module
