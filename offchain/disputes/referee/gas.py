@@ -22,7 +22,7 @@ MOST_GAS = {
     "pick_element": 88_080,
     "pick_segment": 105_200,
     "prove_sink": 63_568,
-    "leaf": 193_749,
+    "leaf": 193_383,
     "timeout": 50_295,
     "rule": 53_151,
     "settle": 41_632,
