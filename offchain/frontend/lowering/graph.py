@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from operator import attrgetter, getitem
 from typing import Any
 
@@ -284,7 +285,8 @@ class GraphLowering:
         """Apply a rule; where a tensor is BFLOAT16, to FLOAT32 numbers, whose results are rounded.
 
         What a rule computes of such numbers is rounded once, when it is done, as torch does it.
-        Rules that move elements move them as they are.
+        Rules that move elements move them as they are. A result that the program itself has in
+        FLOAT32 is of that type from there on, though it holds numbers of BFLOAT16.
         """
         builder = self._builder
         given = [value for value in tree_leaves((args, options)) if isinstance(value, View)]
@@ -296,7 +298,7 @@ class GraphLowering:
         result = rule(builder, *args, **options)
         views = result if isinstance(result, tuple) else (result,)
         rounded = tuple(
-            builder.cast(view, meta.dtype) if view and meta else view
+            replace(builder.cast(view, meta.dtype), short=None) if view and meta else view
             for view, meta in zip(views, metas, strict=False)
         )
         return rounded if isinstance(result, tuple) else rounded[0]
