@@ -8,12 +8,16 @@ moot.bench.rates` measures the rates, on values and accesses on which kernels ar
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import groupby
+from math import prod
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import is_sum
 from moot.offchain.arithmetic.functions import Function
+from moot.offchain.planning.accesses import get_used
 from moot.offchain.programs.cost import compute_operator_cost, count_bytes
 from moot.offchain.programs.graph import Kind, Node, Program
+from moot.offchain.programs.semantics import get_fold
 
 
 class Work(Enum):
@@ -40,10 +44,14 @@ class Rate:
     Attributes:
         usual_ns: on ordinary values.
         worst_ns: on the slowest that were found.
+        element_ns: what an element of the output takes besides, at the worst.
+        matrix_ns: likewise, each of the matrices that are multiplied.
     """
 
     usual_ns: float
     worst_ns: float
+    element_ns: float = 0.0
+    matrix_ns: float = 0.0
 
 
 _COMMON: Mapping[Work, Rate] = {
@@ -53,18 +61,18 @@ _COMMON: Mapping[Work, Rate] = {
     Work.MAP: Rate(2.0, 25.0),
     Work.COPY: Rate(1.0, 4.0),
 }
-_ORDERED = {**_COMMON, Work.PRODUCT: Rate(0.05, 0.2), Work.SUM: Rate(2.0, 5.0)}
+_ORDERED = {**_COMMON, Work.PRODUCT: Rate(0.05, 0.2, 6.0, 80.0), Work.SUM: Rate(2.0, 5.0)}
 _RATES: Mapping[str, Mapping[Work, Rate]] = {
     "ordered": _ORDERED,
-    "exact": {**_COMMON, Work.PRODUCT: Rate(0.2, 10.0), Work.SUM: Rate(4.0, 20.0)},
+    "exact": {**_COMMON, Work.PRODUCT: Rate(0.2, 10.0, 40.0, 8_000.0), Work.SUM: Rate(4.0, 20.0)},
     "logged": {
         **_COMMON,
-        Work.PRODUCT: Rate(0.3, 40.0),
+        Work.PRODUCT: Rate(0.3, 40.0, 400.0, 600.0),
         Work.SUM: Rate(10.0, 40.0),
         Work.FUNCTION: Rate(64.0, 350.0),
     },
-    "hopper": {**_ORDERED, Work.CHAIN: Rate(0.4, 10.0)},
-    "ampere": {**_ORDERED, Work.CHAIN: Rate(0.5, 15.0)},
+    "hopper": {**_ORDERED, Work.CHAIN: Rate(0.4, 10.0, 300.0, 600.0)},
+    "ampere": {**_ORDERED, Work.CHAIN: Rate(0.5, 15.0, 300.0, 600.0)},
 }
 """Arithmetic -> work -> rate; an arithmetic of somebody else's is as slow as the slowest."""
 HASHED_BYTE_NS = 1.5
@@ -74,7 +82,9 @@ OPERATOR_S = 100e-6
 PREPARED_S = 2e-3
 """Time to read, check and plan an operator, once."""
 ACCUMULATOR_NS = 4_000.0
-"""Time to list an accumulator of an element, by its readable definition."""
+"""Time to list an accumulator of an element that is one of the output's type."""
+WIDE_ACCUMULATOR_NS = 40_000.0
+"""The same of a sum or a chain, by its readable definition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +123,60 @@ def estimate_timing(program: Program) -> Timing:
     nodes, arithmetic = program.nodes, program.arithmetic
     usual_s = worst_s = OPERATOR_S * len(nodes)
     for node in nodes:
-        operations = max(compute_operator_cost(node).operations, node.elements)
         rate = find_rate(arithmetic, find_work(node))
-        usual_s += operations * rate.usual_ns * 1e-9
-        worst_s += operations * rate.worst_ns * 1e-9
-    folds = max((node.fold_length for node in nodes if node.kind.folds), default=0)
+        usual_s += _count_operations(node) * rate.usual_ns * 1e-9
+        worst_s += bound_operator(arithmetic, node)
+    folds = (_time_accumulators(arithmetic, node) for node in nodes if node.kind.folds)
     return Timing(
         prepared_s=PREPARED_S * len(nodes),
         step_s=usual_s,
         worst_step_s=worst_s,
         state_s=count_bytes(program.state) * HASHED_BYTE_NS * 1e-9,
         trace_s=count_bytes(nodes) * HASHED_BYTE_NS * 1e-9,
-        accumulators_s=folds * ACCUMULATOR_NS * 1e-9,
+        accumulators_s=max(folds, default=0.0),
     )
+
+
+def bound_operator(arithmetic: Arithmetic, node: Node) -> float:
+    """Return the most seconds that an operator computes in a step.
+
+    Matrices may be many and small, and then it is not their products that take the time.
+    """
+    rate = find_rate(arithmetic, find_work(node))
+    found_ns = _count_operations(node) * rate.worst_ns + node.elements * rate.element_ns
+    if rate.matrix_ns:
+        found_ns += _count_matrices(node) * rate.matrix_ns
+    return found_ns * 1e-9
+
+
+def _count_operations(node: Node) -> int:
+    return max(compute_operator_cost(node).operations, node.elements)
+
+
+def _count_matrices(node: Node) -> int:
+    """Return how many matrices a contraction has at most, or parts of ones.
+
+    Those variables are of a matrix that end the output's: those of one factor alone, and before
+    them those of the other alone.
+    """
+    sizes = node.shape + node.fold_shape
+    used = [get_used(operand, sizes) for operand in node.operands[1:]]
+    live = [v for v in range(len(node.shape)) if sizes[v] != 1]
+    runs = groupby(reversed(live), lambda v: tuple(v in own for own in used))
+    elements, seen = 1, set[tuple[bool, ...]]()
+    for owner, run in runs:
+        if sum(owner) != 1 or owner in seen:
+            break
+        seen.add(owner)
+        elements *= prod(sizes[v] for v in run)
+    return node.elements // max(1, elements)
+
+
+def _time_accumulators(arithmetic: Arithmetic, node: Node) -> float:
+    """Return the seconds that it takes to list the accumulators of an element of a fold."""
+    is_element = get_fold(arithmetic, node).is_finished
+    each_ns = ACCUMULATOR_NS if is_element else WIDE_ACCUMULATOR_NS
+    return node.fold_length * each_ns * 1e-9
 
 
 def find_rate(arithmetic: Arithmetic, work: Work) -> Rate:
@@ -134,7 +185,12 @@ def find_rate(arithmetic: Arithmetic, work: Work) -> Rate:
     if known is not None:
         return known[work]
     rates = [rates[work] for rates in _RATES.values() if work in rates]
-    return Rate(max(it.usual_ns for it in rates), max(it.worst_ns for it in rates))
+    return Rate(
+        max(it.usual_ns for it in rates),
+        max(it.worst_ns for it in rates),
+        max(it.element_ns for it in rates),
+        max(it.matrix_ns for it in rates),
+    )
 
 
 def find_work(node: Node) -> Work:

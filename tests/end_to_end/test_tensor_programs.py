@@ -1,8 +1,10 @@
 """Programs whose products tensor cores compute: captured, refused, run, and told by the command."""
 
 import json
+from collections.abc import Callable
 
 import pytest
+import torch
 
 import moot
 from moot.offchain.arithmetic.base import Arithmetic
@@ -13,6 +15,7 @@ from moot.offchain.execution.readable import run_step
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.examples import build
 from moot.offchain.frontend.precision import set_precision
+from moot.offchain.frontend.recipe import InferenceRecipe
 from moot.offchain.programs.catalogue import NAMES
 from moot.offchain.programs.graph import Kind
 from tests.end_to_end.command import complaint
@@ -28,6 +31,30 @@ def test_products_under_autocast_are_of_bfloat16(name: str) -> None:
     products = [node for node in captured.program.nodes if node.kind is Kind.CONTRACT]
     assert products
     assert all(node.has_short_factors for node in products)
+
+
+WIDENINGS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "float": torch.Tensor.float,
+    "a column of it": lambda x: x.float()[:, :6],
+    "copied": lambda x: torch.zeros(x.shape).copy_(x),
+    "joined": lambda x: torch.cat([x, torch.zeros(0, x.shape[1])]),
+    "summed": lambda x: x[None].sum(0, dtype=torch.float32),
+}
+
+
+@pytest.mark.parametrize("name", WIDENINGS)
+def test_what_a_model_widens_is_multiplied_in_binary32(name: str) -> None:
+    """Numbers of bfloat16 that the model itself has in float32 are no factors of a chain."""
+    widen = WIDENINGS[name]
+    factors = torch.randn(2, 6, 6, generator=torch.Generator().manual_seed(4)).bfloat16()
+
+    def forward(_: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [widen(x) @ widen(y), widen(x) @ torch.ones(6, 2), x @ y]
+
+    recipe = InferenceRecipe(torch.nn.Module(), forward, lambda _: (*factors,))
+    program = capture(recipe, arithmetic=HOPPER).program
+    products = [node for node in program.nodes if node.kind is Kind.CONTRACT]
+    assert [node.has_short_factors for node in products] == [False, False, True]
 
 
 @pytest.mark.parametrize("arithmetic", TENSOR, ids=str)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from operator import attrgetter, getitem
 from typing import Any
 
@@ -161,6 +162,11 @@ def _widen(dtype: DType) -> DType:
     return WIDENED.get(dtype, dtype)
 
 
+def _fix(view: View) -> View:
+    """Return a view that is no longer taken for numbers of a shorter type, if it has floats."""
+    return replace(view, short=None) if view.dtype is DType.FLOAT32 else view
+
+
 _ARITHMETIC = ("Element by element", "Division and shifts", "Contractions", "Reductions")
 
 _COMPUTING = frozenset(
@@ -292,7 +298,9 @@ class GraphLowering:
         """Apply a rule; where a tensor is BFLOAT16 or INT8, to FLOAT32 or INT32 numbers.
 
         What a rule computes of such numbers is rounded once, or wraps around, when it is done, as
-        torch does it. Rules that move elements move them as they are.
+        torch does it. Rules that move elements move them as they are. A result that the program
+        itself has in FLOAT32 is of that type from there on, though it holds numbers of BFLOAT16;
+        of integers the products are the same.
         """
         builder = self._builder
         given = [value for value in tree_leaves((args, options)) if isinstance(value, View)]
@@ -305,7 +313,7 @@ class GraphLowering:
         result = rule(builder, *args, **options)
         views = result if isinstance(result, tuple) else (result,)
         rounded = tuple(
-            builder.cast(view, meta.dtype) if view and meta else view
+            _fix(builder.cast(view, meta.dtype)) if view and meta else view
             for view, meta in zip(views, metas, strict=False)
         )
         return rounded if isinstance(result, tuple) else rounded[0]
