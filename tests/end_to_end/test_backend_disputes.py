@@ -105,7 +105,9 @@ def test_a_backend_that_nobody_knows_is_refused() -> None:
 
 def test_a_backend_without_the_arithmetic_is_refused() -> None:
     """Logs of roundings are the processor's: a device says which arithmetics it computes."""
-    with pytest.raises(UsageError, match="does not compute logged, but exact, ordered; choose"):
+    with pytest.raises(
+        UsageError, match="does not compute logged, but ampere, exact, hopper, ordered; choose"
+    ):
         check_setting(replace(SETTING, arithmetic="logged", leaf="operator", backend=EMULATOR))
 
 
