@@ -61,7 +61,7 @@ _COMMON: Mapping[Work, Rate] = {
     Work.MAP: Rate(2.0, 25.0),
     Work.COPY: Rate(1.0, 4.0),
 }
-_ORDERED = {**_COMMON, Work.PRODUCT: Rate(0.05, 0.2, 6.0, 80.0), Work.SUM: Rate(2.0, 5.0)}
+_ORDERED = {**_COMMON, Work.PRODUCT: Rate(0.05, 0.2, 25.0, 80.0), Work.SUM: Rate(2.0, 5.0)}
 _RATES: Mapping[str, Mapping[Work, Rate]] = {
     "ordered": _ORDERED,
     "exact": {**_COMMON, Work.PRODUCT: Rate(0.2, 10.0, 40.0, 8_000.0), Work.SUM: Rate(4.0, 20.0)},

@@ -179,6 +179,13 @@ def test_a_program_that_is_unknown_is_misuse() -> None:
         list(compare(Setting("no-such-program", steps=1), PROFILES["native"], PROFILES["old"]))
 
 
+def test_an_arithmetic_that_brings_nothing_is_misuse() -> None:
+    """No count is told of products of bfloat16 where there are none."""
+    words = ("--program", "mlp", "--steps", "1", "--arithmetic", "ampere")
+    line = complaint(moot("replicate", *words), status=2)
+    assert "ampere brings nothing; choose ordered, or bf16" in line
+
+
 def test_a_process_that_fails_is_named(tmp_path: Path) -> None:
     """All that it said when it ended is in one line, and where that was."""
     path = tmp_path / "broken.py"
