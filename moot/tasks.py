@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 from moot.display import Displayable
 from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.programs.factors import check_factors
 from moot.offchain.providers.agreement import (
     agree,
     agree_plainly,
     capture_named,
-    check_factors,
     post_own_logs,
 )
 from moot.offchain.providers.behaviour import Behaviour

@@ -11,7 +11,7 @@ from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import UsageError
 from moot.offchain.programs.catalogue import is_file
-from moot.offchain.programs.graph import Program
+from moot.offchain.programs.factors import check_factors
 from moot.offchain.providers.batches import Choice
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.catalogue import LOG_CHEATS
@@ -72,17 +72,6 @@ def capture_named(setting: Setting, recipe: "Recipe") -> "Captured":
     if is_file(setting.program):
         check_elsewhere(setting.program, setting.seed, captured.batch, captured.program.batch)
     return captured
-
-
-def check_factors(program: Program) -> None:
-    """Refuse a program for which its arithmetic computes what `ordered` does (`UsageError`)."""
-    short = program.arithmetic.short_factors
-    if short is None or any(node.has_short_factors for node in program.nodes):
-        return
-    raise UsageError(
-        f"no product of this program has factors of {short.name.lower()}, so "
-        f"{program.arithmetic.name} brings nothing; choose ordered, or bf16 for its precision"
-    )
 
 
 def _capture(setting: Setting, recipe: "Recipe") -> "Captured":

@@ -30,7 +30,7 @@ from moot.offchain.native.binary64.current import set_engine
 from moot.offchain.native.binary64.trial import try_engine
 from moot.offchain.native.memory import get_peak_bytes
 from moot.offchain.native.threads import set_threads
-from moot.offchain.providers.agreement import check_factors
+from moot.offchain.programs.factors import check_factors
 from moot.offchain.replication.methods import find_method
 from moot.offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
 from moot.offchain.replication.profiles import ALL_PROFILES

@@ -260,7 +260,14 @@ def test_a4_header_of_a_tensor_has_one_form() -> None:
     }
     sound[encode_header(DType.BOOL, ((1 << 63) - 1,))] = 1 << 55
     long = encode_header(1, (65,))
-    spoilt = [b"", b"\1", long[:-1], long + b"\0", b"\0" + long[1:], b"\6" + long[1:]]
+    spoilt = [
+        b"",
+        b"\1",
+        long[:-1],
+        long + b"\0",
+        b"\0" + long[1:],
+        bytes([len(DType) + 1]) + long[1:],
+    ]
     spoilt += [bytes([1, MAX_RANK + 1]) + long[2:] * (MAX_RANK + 1), bytes([1, 0]) + long[2:]]
     spoilt += [encode_header(1, (1 << 61,)), encode_header(1, (1 << 62, 1 << 62))]
     headers = [*sound, *spoilt]
