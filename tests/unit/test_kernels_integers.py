@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moot.offchain.backends.cpu.kernels.contraction import integers, tiles, words
+from moot.offchain.backends.cpu.kernels.contraction import byte_rows, integers, tiles, words
 from moot.offchain.backends.cpu.kernels.contraction.integers import multiply
 from moot.offchain.backends.cpu.kernels.contraction.words import Packed
 from moot.offchain.native.machine import WIDTH_VARIABLE, WIDTHS_BITS
@@ -122,6 +122,29 @@ def test_blocks_change_nothing(
         expected = add_up(a, b.swapaxes(1, 2), out)
         multiply(a, b.swapaxes(1, 2), out, out)
         assert np.array_equal(out, expected)
+
+
+@pytest.mark.skipif(not words.HAS_BYTES, reason="the processor has no instruction for bytes")
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_few_rows_are_multiplied_as_they_lie(*, is_turned: bool) -> None:
+    """Up to `MOST_ROWS` rows, or columns, of numbers side by side, at either end of their range."""
+    rng = np.random.default_rng(int(is_turned))
+    lanes = 4 * words.COLUMNS // 2
+    for m in range(1, byte_rows.MOST_ROWS + 1):
+        for steps in (1, 3, lanes - 1, lanes, lanes + 1, 3 * lanes + 5):
+            n = int(rng.integers(1, 11))
+            a, b = (rng.integers(-128, 128, (rows, steps), np.int8) for rows in (m, n))
+            if steps % 2:
+                a[0], b[0] = -128, -128
+            start = rng.integers(-(1 << 31), 1 << 31, (m, n)).astype(np.int32)
+            expected = start + a.astype(np.int32) @ b.T.astype(np.int32)
+            found = np.empty_like(start)
+            if is_turned:
+                assert integers._has_few_rows(a, b.T)
+                multiply(b[None], a.T[None], start.T[None], found.T[None])
+            else:
+                multiply(a[None], b.T[None], start[None], found[None])
+            assert np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize("place", ["a", "b"])

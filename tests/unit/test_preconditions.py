@@ -262,7 +262,8 @@ KERNELS: dict[str, tuple[type[Form], ...] | str] = {
             *("contraction.gemm", "contraction.packing", "contraction.strips"),
             *("contraction.tensor_blocks", "contraction.tensor_tile"),
             *("contraction.thin", "contraction.tile", "contraction.wide"),
-            *("contraction.integers", "contraction.tiles", "contraction.words"),
+            *("contraction.byte_rows", "contraction.integers"),
+            *("contraction.tiles", "contraction.words"),
             *(
                 "reduce",
                 "row_sums",

@@ -5,18 +5,19 @@ are multiplied two or four numbers at a time, or by tiles of the processor's (`t
 they fit is seen while they are packed, so that no result depends on it.
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from moot.offchain.backends.cpu.kernels.contraction import tiles
+from moot.offchain.backends.cpu.kernels.contraction import byte_rows, tiles
 from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS
 from moot.offchain.backends.cpu.kernels.contraction.words import (
     B_STEP_BYTES,
     FORMS,
+    HAS_BYTES,
     LIFT,
     ROWS,
     WORD_BYTES,
@@ -64,8 +65,24 @@ def multiply(a: Integers, b: Integers, init: Integers, out: Integers) -> None:
         # What is found not to fit may have been written over.
         init = init.copy() if np.may_share_memory(init, out) else init
     for z in range(len(out)):
-        if not any(_multiply(form, a[z], b[z], init[z], out[z]) for form in forms):
+        if _has_few_rows(a[z], b[z]):
+            _multiply_rows(a[z], b[z], init[z], out[z])
+        elif _has_few_rows(b[z].T, a[z].T):
+            _multiply_rows(b[z].T, a[z].T, init[z].T, out[z].T)
+        elif not any(_multiply(form, a[z], b[z], init[z], out[z]) for form in forms):
             np.add(init[z], np.matmul(a[z], b[z], dtype=out.dtype), out=out[z])
+
+
+def _has_few_rows(a: Integers, b: Integers) -> bool:
+    """Whether few rows are multiplied by columns that lie as the instruction reads them."""
+    is_few = a.dtype.itemsize == 1 and HAS_BYTES and 0 < len(a) <= byte_rows.MOST_ROWS
+    return is_few and a.shape[1] > 0 and (a.strides[1], b.strides[0]) == (1, 1)
+
+
+def _multiply_rows(a: Integers, b: Integers, init: Integers, out: Integers) -> None:
+    """Multiply a few rows by columns, which are shared out."""
+    work = partial(byte_rows.make_kernel(), a, b, init, out)
+    share(work, out.shape[1], max(1, _GRAIN // a.size))
 
 
 def _multiply(form: Form, a: Integers, b: Integers, init: Integers, out: Integers) -> bool:

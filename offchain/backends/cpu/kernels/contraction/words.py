@@ -98,7 +98,7 @@ LIFT = 128
 """What is added to a byte of b."""
 
 
-def _add_products(
+def add_products(
     builder: ir.IRBuilder, packed: Packed, total: ir.Value, a: ir.Value, b: ir.Value
 ) -> ir.Value:
     """Return a vector of sums with the products of the numbers in two vectors of words added."""
@@ -156,7 +156,7 @@ def _emit_tile(
                 factor = vectors.splat(builder, word, LANES)
                 for v in range(width):
                     total = sums[row * width + v]
-                    found.append(_add_products(builder, packed, total, factor, factors[v]))
+                    found.append(add_products(builder, packed, total, factor, factors[v]))
             return found
 
         begun = []
