@@ -158,6 +158,31 @@ QUANTIZED: tuple[Row, ...] = (
         ),
         X,
     ),
+    learn(
+        "fake_quantize_per_channel_affine, zero points between integers",
+        lambda x: torch.fake_quantize_per_channel_affine(
+            x, torch.tensor([0.1, 0.2, 0.1, 0.3]), torch.tensor([0.5, -1.5, 1, 0.25]), 0, -20, 20
+        ),
+        X,
+    ),
+    learn(
+        "_fake_quantize_learnable_per_tensor_affine",
+        lambda x, scale, zero: torch._fake_quantize_learnable_per_tensor_affine(
+            x, scale, zero, -4, 3, 0.3
+        ),
+        X,
+        torch.tensor([0.1]),
+        torch.tensor([0.5]),
+    ),
+    learn(
+        "_fake_quantize_learnable_per_channel_affine",
+        lambda x, scale, zero: torch._fake_quantize_learnable_per_channel_affine(
+            x, scale, zero, 0, -4, 3, 0.3
+        ),
+        X,
+        torch.tensor([0.1, 0.2, 0.1, 0.3]),
+        torch.tensor([0.0, 2.0, -3.0, 1.0]),
+    ),
     learn("straight-through", lambda x: x + (x.round() - x).detach(), X),
     learn("autograd.Function", _Doubled.apply, X),
     learn("float16 round trip", lambda x: x.half().float(), X),
