@@ -45,6 +45,11 @@ _PACKED = f"it is torch's own quantization; {INSTEAD}"
 _PACKING = ("quantized.", "_quantized.", "aten.quantize_per_")
 """What the names of operators begin with that take or make numbers that torch has packed."""
 
+_FUSED = (
+    "it finds zero points in float64; use torch.ao.quantization.FakeQuantize in the place of "
+    "FusedMovingAvgObsFakeQuantize, with the same observer"
+)
+_FUSING = "aten._fused_moving_avg_obs"
 _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's seed draws"
 _CHANGED_APART = (
     "it changes a tensor in a branch that depends on data, and not by what a mask selects; "
@@ -67,6 +72,7 @@ _BETWEEN = {
     str(Path(__file__).parent / name)
     for name in (
         "decompositions/embeddings.py",
+        "decompositions/observers.py",
         "decompositions/packing.py",
         "calls.py",
         "coordinates.py",
@@ -208,11 +214,13 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             return self.call(func, args, kwargs or {})
 
     def _check_kind(self, func: Any, args: tuple[Any, ...]) -> None:
-        """Refuse operators on functions, and those of torch's quantized types."""
+        """Refuse operators on functions, those of torch's quantized types, and one in float64."""
         if isinstance(func, HigherOrderOperator):
             raise refusal(_FUNCTIONS, self.operator, self.line)
         if self.operator.startswith(_PACKING) or any(map(_is_packed, args)):
             raise refusal(_PACKED, self.operator, self.line)
+        if self.operator.startswith(_FUSING):
+            raise refusal(_FUSED, self.operator, self.line)
 
     @staticmethod
     def is_inside(error: Exception) -> bool:

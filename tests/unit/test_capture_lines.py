@@ -13,6 +13,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.ao.quantization import (
+    FakeQuantize,
+    FusedMovingAvgObsFakeQuantize,
+    PerChannelMinMaxObserver,
+)
 from torch.nn import functional
 
 from moot.offchain.errors import CaptureError, CaptureFault, MootError
@@ -186,6 +191,19 @@ REFUSED: dict[str, tuple[Callable[[], Recipe], str]] = {
     "an operator of packed weights": (
         lambda: call(lambda x: torch.ops.quantized.linear_dynamic(x, PACKED)),
         rf"^quantized.linear_dynamic.default: it is .* --precision int8 .*{LINE}",
+    ),
+    "a quantizer that has observed nothing": (
+        lambda: call(
+            FakeQuantize(
+                PerChannelMinMaxObserver,
+                qscheme=torch.per_channel_affine,
+            )
+        ),
+        rf"FakeQuantize: it has observed no range yet; call the model once before .*{LINE}",
+    ),
+    "a fused quantizer": (
+        lambda: call(FusedMovingAvgObsFakeQuantize()),
+        rf"^aten._fused_moving.*: it finds zero points in float64; use .*FakeQuantize .*{LINE}",
     ),
     "a tensor that is quantized": (
         lambda: call(lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).dequantize()),
