@@ -35,10 +35,10 @@ CHOICES: Mapping[str, Choice] = {
         "torch's depends on the place in the tensor and on the processor",
     ),
     "integers": Choice(
-        "`x.long()`, `x.int()`",
+        "`x.long()`, `x.int()`, fake quantization",
         "numbers beyond the type, infinities, NaN",
         "what the processor's conversion leaves",
-        "the nearest integer of the type; 0 for NaN",
+        "the nearest integer of the type; 0 for NaN, which fake quantization keeps",
         "C leaves it undefined",
     ),
     "norms": Choice(

@@ -330,6 +330,7 @@ def composed_calls() -> Iterator[Call]:
     yield call(torch.index_reduce, X, 0, P, Y, "amax")
     yield call(torch.searchsorted, ROW, X)
     yield call(torch.fake_quantize_per_tensor_affine, X, 0.1, 0, -20, 20)
+    yield call(aten._fake_quantize_learnable_per_tensor_affine.default, X, ROW, ROW, -20, 20)  # noqa: SLF001 - torch's name
     yield call(functional.one_hot, P, 3)
     yield call(aten.exponential.default, X)
     yield call(torch.randperm, 4)

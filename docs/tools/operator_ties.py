@@ -92,6 +92,12 @@ TIES = (
         "round round.decimals floor ceil trunc frac fake_quantize_per_tensor_affine_cachemask",
         "halves are rounded to even numbers; no gradient",
     ),
+    Tie(
+        "_fake_quantize_learnable_per_tensor_affine "
+        "_fake_quantize_learnable_per_tensor_affine_backward",
+        "halves are rounded to even numbers; gradients add the zero point before they round, and "
+        "round halves of a tensor's only zero point up",
+    ),
     Tie("div fmod remainder", "a multiple leaves no remainder, with a quotient that is exact"),
     Tie(
         "searchsorted histc",

@@ -25,6 +25,7 @@ from moot.offchain.frontend.draws import Draws, is_random
 from moot.offchain.frontend.guards import find_settings, find_way, is_caught
 from moot.offchain.frontend.lowering.graph import DRAW, advise_on_number, refusal
 from moot.offchain.frontend.memory import list_written
+from moot.offchain.frontend.quantization import INSTEAD
 from moot.offchain.frontend.regions import ADVICE, Regions
 
 _TORCH = Path(torch.__file__).parent
@@ -40,6 +41,15 @@ _GREEDILY = (
 MOST_QUESTIONS = 3
 """Truth values of data for which a step may ask: each of them doubles the ways to trace."""
 
+_PACKED = f"it is torch's own quantization; {INSTEAD}"
+_PACKING = ("quantized.", "_quantized.", "aten.quantize_per_")
+"""What the names of operators begin with that take or make numbers that torch has packed."""
+
+_FUSED = (
+    "it finds zero points in float64; use torch.ao.quantization.FakeQuantize in the place of "
+    "FusedMovingAvgObsFakeQuantize, with the same observer"
+)
+_FUSING = "aten._fused_moving_avg_obs"
 _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's seed draws"
 _CHANGED_APART = (
     "it changes a tensor in a branch that depends on data, and not by what a mask selects; "
@@ -62,6 +72,7 @@ _BETWEEN = {
     str(Path(__file__).parent / name)
     for name in (
         "decompositions/embeddings.py",
+        "decompositions/observers.py",
         "decompositions/packing.py",
         "calls.py",
         "coordinates.py",
@@ -103,6 +114,11 @@ class Question(NamedTuple):
 
 
 Call = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
+
+
+def _is_packed(value: Any) -> bool:
+    """Return whether a value is a tensor of torch's quantized types."""
+    return isinstance(value, torch.Tensor) and value.is_quantized
 
 
 def _call(func: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
@@ -174,8 +190,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         self.line = self.find_line() or self.line
         if func.namespace not in _SILENT:
             self.operator = str(func)
-        if isinstance(func, HigherOrderOperator):
-            raise refusal(_FUNCTIONS, self.operator, self.line)
+        self._check_kind(func, args)
         self._lines.setdefault(_get_sequence_nr() - 1, self.line)
         self.regions.note(_get_sequence_nr() - 1)
         fx_traceback.set_stack_trace([self.line])
@@ -197,6 +212,15 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             raise refusal(_DRAWN_APART, self.operator, self.line)
         with fx_traceback.annotate({DRAW: self._draws.make()}):
             return self.call(func, args, kwargs or {})
+
+    def _check_kind(self, func: Any, args: tuple[Any, ...]) -> None:
+        """Refuse operators on functions, those of torch's quantized types, and one in float64."""
+        if isinstance(func, HigherOrderOperator):
+            raise refusal(_FUNCTIONS, self.operator, self.line)
+        if self.operator.startswith(_PACKING) or any(map(_is_packed, args)):
+            raise refusal(_PACKED, self.operator, self.line)
+        if self.operator.startswith(_FUSING):
+            raise refusal(_FUSED, self.operator, self.line)
 
     @staticmethod
     def is_inside(error: Exception) -> bool:

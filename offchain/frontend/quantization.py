@@ -12,6 +12,9 @@ from torch import Tensor, nn
 
 from moot.offchain.errors import UsageError
 
+INSTEAD = "give the model as it was before; --precision int8 answers by int8 weights"
+"""What to do in place of torch's own quantization, whose numbers are packed for its kernels."""
+
 _LARGEST = 127
 _LEAST = 2.0**-100
 """The least magnitude of a row's largest number: rows of zeros have a scale, too."""

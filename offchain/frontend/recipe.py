@@ -15,6 +15,7 @@ from moot.offchain.frontend.clipping import Clip
 from moot.offchain.frontend.exchange import NARROW
 from moot.offchain.frontend.forms import Form, list_tensors, make_form
 from moot.offchain.frontend.optimizers import Group, Optimizer
+from moot.offchain.frontend.quantization import INSTEAD
 from moot.offchain.frontend.schedules import require_count
 from moot.offchain.text import name_kind
 
@@ -137,7 +138,7 @@ def check_modules(model: object) -> torch.nn.Module:
         if _is_compiled(module):
             raise UsageError(f"{place} is compiled; give it as it was before torch.compile")
         if type(module).__module__.startswith(_QUANTIZED):
-            raise UsageError(f"{place} is quantized; give it as it was before")
+            raise UsageError(f"{place} is quantized; {INSTEAD}")
     return model
 
 

@@ -2,8 +2,9 @@
 
 import torch
 from torch import Tensor, special
+from torch.ao.quantization import FakeQuantize, MinMaxObserver, MovingAverageMinMaxObserver
 
-from tests.corpus.rows import Row, ask, learn, ramp
+from tests.corpus.rows import Row, ask, layer, learn, ramp
 
 X = ramp(4, 5, low=-3, high=3)
 Y = ramp(4, 5, low=-2, high=2, seed=1)
@@ -33,6 +34,16 @@ POSITIVE = (
 )
 IN_THE_CIRCLE = (torch.acos, torch.asin, torch.atanh, torch.erfinv)
 IN_THE_UNIT = (torch.logit, special.ndtri)
+
+
+def _make_fake(
+    observer: type[MinMaxObserver], *, is_watched: int = 1, is_on: int = 1
+) -> FakeQuantize:
+    """Return torch's module of fake quantization, with flags of a type that a program keeps."""
+    module = FakeQuantize(observer, 0, 255)
+    module.observer_enabled = torch.tensor([is_watched])
+    module.fake_quant_enabled = torch.tensor([is_on])
+    return module
 
 
 class _Doubled(torch.autograd.Function):
@@ -158,6 +169,34 @@ QUANTIZED: tuple[Row, ...] = (
         ),
         X,
     ),
+    learn(
+        "fake_quantize_per_channel_affine, zero points between integers",
+        lambda x: torch.fake_quantize_per_channel_affine(
+            x, torch.tensor([0.1, 0.2, 0.1, 0.3]), torch.tensor([0.5, -1.5, 1, 0.25]), 0, -20, 20
+        ),
+        X,
+    ),
+    learn(
+        "_fake_quantize_learnable_per_tensor_affine",
+        lambda x, scale, zero: torch._fake_quantize_learnable_per_tensor_affine(
+            x, scale, zero, -4, 3, 0.3
+        ),
+        X,
+        torch.tensor([0.1]),
+        torch.tensor([0.5]),
+    ),
+    learn(
+        "_fake_quantize_learnable_per_channel_affine",
+        lambda x, scale, zero: torch._fake_quantize_learnable_per_channel_affine(
+            x, scale, zero, 0, -4, 3, 0.3
+        ),
+        X,
+        torch.tensor([0.1, 0.2, 0.1, 0.3]),
+        torch.tensor([0.0, 2.0, -3.0, 1.0]),
+    ),
+    layer("FakeQuantize", lambda: _make_fake(MovingAverageMinMaxObserver), X),
+    layer("FakeQuantize of all ranges", lambda: _make_fake(MinMaxObserver, is_watched=0), X),
+    layer("FakeQuantize without effect", lambda: _make_fake(MinMaxObserver, is_on=0), X),
     learn("straight-through", lambda x: x + (x.round() - x).detach(), X),
     learn("autograd.Function", _Doubled.apply, X),
     learn("float16 round trip", lambda x: x.half().float(), X),

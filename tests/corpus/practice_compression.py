@@ -5,6 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.ao import quantization
 from torch.nn.utils import parametrize, prune
 from torch.optim import SGD, Adam, AdamW
 
@@ -193,6 +194,40 @@ def fake_quantization():
             return F.linear(x, weight, self.layer.bias)
 
     return _classify(Fake())
+
+
+def prepared_for_quantization():
+    """torch's own training aware of quantization: averages of ranges, and ranges by channel."""
+    model = nn.Sequential(quantization.QuantStub(), nn.Linear(8, 12), nn.ReLU(), nn.Linear(12, 4))
+    model.qconfig = quantization.QConfig(
+        quantization.default_fake_quant, quantization.default_per_channel_weight_fake_quant
+    )
+    model = quantization.prepare_qat(model.train())
+    model(torch.zeros(1, 8))
+    return _classify(model)
+
+
+def learned_quantizers():
+    """LSQ+ by torch's operators: scales and zero points of weights and activations are learned."""
+
+    class LSQ(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 4)
+            self.scale, self.zero = nn.Parameter(torch.ones(1) / 4), nn.Parameter(torch.ones(1))
+            self.scales = nn.Parameter(torch.full((4,), 0.1))
+            self.zeros = nn.Parameter(torch.zeros(4))
+
+        def forward(self, x):
+            x = torch._fake_quantize_learnable_per_tensor_affine(
+                x, self.scale, self.zero, -8, 7, 0.1
+            )
+            weight = torch._fake_quantize_learnable_per_channel_affine(
+                self.layer.weight, self.scales, self.zeros, 0, -4, 3, 0.2
+            )
+            return F.linear(x, weight, self.layer.bias)
+
+    return _classify(LSQ())
 
 
 def learned_steps():

@@ -4,6 +4,7 @@ import io
 import logging
 import re
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +13,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.ao.quantization import (
+    FakeQuantize,
+    FusedMovingAvgObsFakeQuantize,
+    PerChannelMinMaxObserver,
+)
 from torch.nn import functional
 
 from moot.offchain.errors import CaptureError, CaptureFault, MootError
@@ -148,6 +154,9 @@ class Table:
 
 SPARSE = torch.eye(8).to_sparse()
 OWN = torch.ones(2).as_subclass(Mine)
+with warnings.catch_warnings(action="ignore"):
+    QUANTIZED = torch.quantize_per_tensor(torch.ones(2, 2), 0.1, 0, torch.qint8)
+PACKED = torch.ops.quantized.linear_prepack(QUANTIZED, None)
 
 LINE = r" in \S+ test_capture_lines\.py:\d+ "
 """How a line of the user's is told, with its module."""
@@ -175,7 +184,55 @@ REFUSED: dict[str, tuple[Callable[[], Recipe], str]] = {
         rf"it reads a sparse_coo tensor; make it dense by \.to_dense\(\){LINE}",
     ),
     "a tensor of a class": (lambda: call(lambda x: x * OWN), f"'Mine'.*{LINE}"),
-    "a quantized module": (make_quantized, "^the module 0 is quantized; give it as it was before$"),
+    "a quantized module": (
+        make_quantized,
+        "^the module 0 is quantized; give the model as it was before; --precision int8 answers",
+    ),
+    "an operator of packed weights": (
+        lambda: call(lambda x: torch.ops.quantized.linear_dynamic(x, PACKED)),
+        rf"^quantized.linear_dynamic.default: it is .* --precision int8 .*{LINE}",
+    ),
+    "a quantizer that has observed nothing": (
+        lambda: call(
+            FakeQuantize(
+                PerChannelMinMaxObserver,
+                qscheme=torch.per_channel_affine,
+            )
+        ),
+        rf"FakeQuantize: it has observed no range yet; call the model once before .*{LINE}",
+    ),
+    "a fused quantizer": (
+        lambda: call(FusedMovingAvgObsFakeQuantize()),
+        rf"^aten._fused_moving.*: it finds zero points in float64; use .*FakeQuantize .*{LINE}",
+    ),
+    "a tensor that is quantized": (
+        lambda: call(lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).dequantize()),
+        rf"^aten.quantize_per_tensor.default: it is .* --precision int8 .*{LINE}",
+    ),
+    "a quantized tensor that is read": (
+        lambda: call(lambda x: x * QUANTIZED.dequantize().sum()),
+        rf"^aten.dequantize.self: it is .* --precision int8 .*{LINE}",
+    ),
+    "a scale of quantization in Python": (
+        lambda: call(lambda x: (x / (float(x.abs().max()) / 127)).round()),
+        rf"^aten._local_scalar_dense.default: .*; compute with the tensor itself{LINE}",
+    ),
+    "a scale of fake quantization in Python": (
+        lambda: call(
+            lambda x: torch.fake_quantize_per_tensor_affine(x, x.max().item() / 127, 0, -128, 127)
+        ),
+        rf"^aten._local_scalar_dense.default: .*; compute with the tensor itself{LINE}",
+    ),
+    "a zero point in Python": (
+        lambda: call(
+            lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, int(x.min() / 0.1), -128, 127)
+        ),
+        rf"^aten._local_scalar_dense.default: .*; compute with the tensor itself{LINE}",
+    ),
+    "a range of quantization that numpy finds": (
+        lambda: call(lambda x: x / float(x.detach().numpy().max())),
+        rf"^torch.Tensor.numpy: the program would depend on data; .*{LINE}",
+    ),
     "a format of torch's own": (
         lambda: call(pack),
         rf"torch can't trace it \(NotImplementedError: .*{LINE}",

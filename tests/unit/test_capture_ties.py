@@ -192,6 +192,30 @@ CASES = (
         lambda x: torch.fake_quantize_per_tensor_affine(x, 0.5, 0, -4, 3),
         values=tuple(k / 4 for k in range(-12, 13)),
     ),
+    *(
+        Case(
+            "_fake_quantize_learnable_per_tensor_affine "
+            "_fake_quantize_learnable_per_tensor_affine_backward",
+            function,
+            values=tuple(k / 4 for k in range(-12, 13)),
+        )
+        for function in (
+            lambda x: torch._fake_quantize_learnable_per_tensor_affine(
+                x, torch.tensor([0.5]), x[0, :1], -4, 3
+            ),
+            lambda x: torch._fake_quantize_learnable_per_channel_affine(
+                x, torch.tensor([0.5, 1.0, 0.25]), x[:, 0], 0, -4, 3
+            ),
+            lambda x: torch.fake_quantize_per_channel_affine(
+                x, torch.tensor([0.5, 1.0, 0.25]), torch.tensor([1.0, -1, 0.5]), 0, -4, 3
+            ),
+        )
+    ),
+    Case(
+        "fake_quantize_per_tensor_affine_cachemask",
+        lambda x: torch.fake_quantize_per_tensor_affine(x, 0.013, 0, -4, 3),
+        values=tuple((k + 0.5) * 0.013 for k in range(-6, 6)),
+    ),
     Case(
         "div fmod remainder",
         lambda x: (

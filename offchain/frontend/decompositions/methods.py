@@ -12,6 +12,8 @@ from torch.nn.modules import adaptive, batchnorm, normalization, transformer
 from torch.nn.utils import rnn
 from torch.optim import swa_utils
 
+from moot.offchain.frontend.decompositions.observers import OBSERVERS
+
 _l1_loss = functional.l1_loss
 _forward = batchnorm._BatchNorm.forward  # noqa: SLF001 - the class under all batch norms
 
@@ -174,5 +176,6 @@ METHODS: Sequence[tuple[Any, str, Any]] = (
     (adaptive.AdaptiveLogSoftmaxWithLoss, "forward", find_log_probabilities),
     (normalization.CrossMapLRN2d, "forward", normalize_across_channels),
     (transformer, "_detect_is_causal_mask", detect_causal_mask),
+    *OBSERVERS,
 )
 """Class or module, name, and what stands in its place while a step is traced."""
