@@ -49,7 +49,7 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
         size: `tiny`, `small` or `full`, of an example.
         steps: how many a job has.
         checkpoint_every: steps from one committed state to the next.
-        arithmetic: `ordered`, `exact` or `logged`.
+        arithmetic: `ordered`, `exact`, `hopper` or `ampere`.
         backend: what computes played jobs: `cpu`, `cuda` or `cuda-emulator`; the results do not
             depend on it.
         data: a text file for an example that learns a language; empty for its own.
