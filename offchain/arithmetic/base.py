@@ -42,7 +42,7 @@ class Arithmetic:
         version: raised whenever a result would change.
         find_fold: (function, type of the terms) -> the meaning of a fold by it; FMA is a
             contraction's, whose factors have that type.
-        short_factors: the type that both factors of a contraction may have instead of its own.
+        short_factors: the type that both factors of a contraction of FLOAT32 may have instead.
         contracts: the arithmetic whose contracts referee its programs; if that is not its own name,
             they compute none of its scalar operations.
         accumulator_bytes: bytes of every fold's accumulators; None if they are elements.
@@ -61,6 +61,15 @@ class Arithmetic:
     def ends_on_chain(self) -> bool:
         """Whether a contract decides by one scalar operation, or the verifier by an operator."""
         return self.contracts == self.name
+
+    def find_short(self, result: DType) -> DType | None:
+        """Return what both factors of a contraction to a type may have instead of it, if anything.
+
+        Of integers that is the same in every arithmetic.
+        """
+        if result is DType.FLOAT32:
+            return self.short_factors
+        return DType.INT8 if result is DType.INT32 else None
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"

@@ -138,7 +138,7 @@ def _check_function(node: Node, arithmetic: Arithmetic) -> None:
         values, indices = types[:2], types[2:]
     elif node.function in _SELECTIONS:
         values, indices = types[:1], [DType.INT64 if result is DType.INT64 else DType.BOOL]
-    elif node.kind is Kind.CONTRACT and types[1:] == [_find_short(result, arithmetic)] * 2:
+    elif node.kind is Kind.CONTRACT and types[1:] == [arithmetic.find_short(result)] * 2:
         values = types[:1]
     if any(value is not result for value in values) or not _INTEGERS.issuperset(indices):
         raise ProgramError(f"a {node.kind.name.lower()} cannot have operands of these types")
@@ -147,13 +147,6 @@ def _check_function(node: Node, arithmetic: Arithmetic) -> None:
         raise ProgramError(f"a {node.kind.name.lower()} is of {names}, not of {result.name}")
     if node.function in _FOLDED:
         _require_types(node.function, [result, result], result)
-
-
-def _find_short(result: DType, arithmetic: Arithmetic) -> DType | None:
-    """Return what both factors of a contraction to some type may be instead, if anything."""
-    if result is DType.FLOAT32:
-        return arithmetic.short_factors
-    return DType.INT8 if result is DType.INT32 else None
 
 
 def _require_types(function: Function, types: Sequence[DType], result: DType) -> None:

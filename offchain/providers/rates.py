@@ -26,6 +26,8 @@ class Work(Enum):
     PRODUCT = auto()
     CHAIN = auto()
     """A product whose factors are shorter than its sum."""
+    INTEGER_PRODUCT = auto()
+    """A product of integers, which is slow where they fit no short ones."""
     SUM = auto()
     """A sum of floats: of rows, or of what is scattered."""
     FOLD = auto()
@@ -55,6 +57,7 @@ class Rate:
 
 
 _COMMON: Mapping[Work, Rate] = {
+    Work.INTEGER_PRODUCT: Rate(0.6, 20.0, 100.0, 60_000.0),
     Work.FOLD: Rate(6.0, 15.0),
     Work.FUNCTION: Rate(1.5, 8.0),
     Work.POWER: Rate(5.0, 50_000.0),
@@ -195,6 +198,8 @@ def find_rate(arithmetic: Arithmetic, work: Work) -> Rate:
 
 def find_work(node: Node) -> Work:
     """Return what an operator does."""
+    if node.multiplies_integers:
+        return Work.INTEGER_PRODUCT
     if node.kind is Kind.CONTRACT:
         return Work.CHAIN if node.has_short_factors else Work.PRODUCT
     if node.kind.folds:

@@ -7,6 +7,7 @@ import pytest
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.table import ARITHMETICS
 from moot.offchain.backends.cpu.engines import get_engine
 from moot.offchain.commitments.tensors import NUMPY_TYPES
@@ -18,15 +19,28 @@ PATTERNS = {DType.FLOAT32: (1, 0x3FA01234), DType.BFLOAT16: (1, 0x3FA1)}
 SHAPES = [(4000, 1, 1, 2), (4000, 1, 1, 1), (2000, 4, 1, 4), (1000, 1, 16, 2)]
 
 
-def make_product(arithmetic: Arithmetic, sizes: tuple[int, ...], folded: int) -> Node:
-    """Return products of as many matrices of so many rows and columns."""
+INTEGERS = {
+    DType.INT8: (DType.INT32, (1 << 7) - 1),
+    DType.INT32: (DType.INT32, (1 << 31) - 1),
+    DType.INT64: (DType.INT64, (1 << 63) - 1),
+}
+"""By the type of factors: that of their sums, and a number that fits no shorter one."""
+
+
+def make_product(
+    arithmetic: Arithmetic,
+    sizes: tuple[int, ...],
+    folded: int,
+    types: tuple[DType, DType] | None = None,
+) -> Node:
+    """Return products of as many matrices of so many rows and columns, of factors and sums."""
     batch, m, n = sizes
-    dtype = arithmetic.short_factors or DType.FLOAT32
+    dtype, result = types or (arithmetic.short_factors or DType.FLOAT32, DType.FLOAT32)
     outer, steps = Row(batch, terms=((0, 1),)), Row(folded, terms=((3, 1),))
     a = Operand(Origin.NODE, dtype, 0, rows=(outer, Row(m, terms=((1, 1),)), steps))
     b = Operand(Origin.NODE, dtype, 1, rows=(outer, steps, Row(n, terms=((2, 1),))))
-    operands = (immediate(DType.FLOAT32, 0), a, b)
-    return Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, sizes, operands, (folded,))
+    operands = (immediate(result, 0), a, b)
+    return Node(Kind.CONTRACT, Function.FMA, result, sizes, operands, (folded,))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -37,9 +51,26 @@ def test_many_small_matrices_are_bounded(
     """What a client may choose to make of a product takes no longer than the rates say."""
     batch, m, folded, n = shape
     node = make_product(arithmetic, (batch, m, n), folded)
+    check_bound(arithmetic, node, shape, PATTERNS[node.operands[1].dtype])
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (1, 1, 1024, 1024), (1, 64, 64, 64)], ids=str)
+@pytest.mark.parametrize("factor", INTEGERS, ids=lambda it: it.name)
+def test_products_of_integers_are_bounded(factor: DType, shape: tuple[int, int, int, int]) -> None:
+    """Those of numbers that no instruction multiplies, too."""
+    (batch, m, folded, n), (result, largest) = shape, INTEGERS[factor]
+    node = make_product(ORDERED, (batch, m, n), folded, (factor, result))
+    check_bound(ORDERED, node, shape, (largest,))
+
+
+def check_bound(
+    arithmetic: Arithmetic, node: Node, shape: tuple[int, int, int, int], patterns: tuple[int, ...]
+) -> None:
+    """Compare the time of a product of equal numbers with what the rates say."""
+    batch, m, folded, n = shape
     plan, bound_s = get_engine(arithmetic).plan(node), bound_operator(arithmetic, node)
     set_threads(1)
-    for pattern in PATTERNS[node.operands[1].dtype]:
+    for pattern in patterns:
         kind = NUMPY_TYPES[node.operands[1].dtype]
         x, y = (
             np.full(size, pattern, f"u{kind.itemsize}").view(kind)

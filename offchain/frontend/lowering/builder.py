@@ -192,25 +192,19 @@ class Builder:
         if view.node is None:
             return self.cast(view, dtype)
         if 2 * view.elements < view.size:
-            short = self.move(view) if self._find_short(dtype) is view.dtype else None
+            short = self.move(view) if self._arithmetic.find_short(dtype) is view.dtype else None
             wide = self.cast(view if short is None else short, dtype)
             return replace(wide, short=None if short is None else short.node)
         source = whole(view.dtype, self.nodes[view.node].shape, view.node)
         wide = self.cast(source, dtype)
         return replace(view, dtype=dtype, node=wide.node, short=view.node)
 
-    def _find_short(self, dtype: DType) -> DType | None:
-        """Return the shorter type that both factors of a contraction to a type may have."""
-        if dtype is DType.FLOAT32:
-            return self._arithmetic.short_factors
-        return DType.INT8 if dtype is DType.INT32 else None
-
     def shorten(self, *factors: View) -> tuple[View, ...]:
         """Return the factors of a contraction in the shorter type that there is for them.
 
         They are returned as they are if there is none, or if one of them is no number of that type.
         """
-        short = self._find_short(factors[0].dtype)
+        short = self._arithmetic.find_short(factors[0].dtype)
         found = [_shorten(view, short) for view in factors if short is not None]
         views = tuple(view for view in found if view is not None)
         is_any = any(view.node is not None for view in views)
