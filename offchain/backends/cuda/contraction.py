@@ -13,7 +13,7 @@ from math import gcd, prod
 
 from llvmlite import ir
 
-from moot.offchain.backends.cuda.elements import Variable, read, read_at, unravel, write
+from moot.offchain.backends.cuda.elements import Variable, ravel, read, read_at, unravel, write
 from moot.offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, word
 from moot.offchain.backends.cuda.tiling import (
     VECTOR,
@@ -191,9 +191,7 @@ class _Writer:
 
         def finish(number: int, variables: list[Variable], inside: ir.Value) -> None:
             with builder.if_then(inside):
-                linear: ir.Value = word(0)
-                for variable, size in zip(variables, node.shape, strict=True):
-                    linear = builder.add(builder.mul(linear, word(size)), variable.value)
+                linear = ravel(context, (it.value for it in variables), node.shape)
                 value = vectors.splat(builder, context.get_cell(number), 1)
                 write(context, node.dtype, value, context.parameters[0], linear)
 

@@ -5,7 +5,7 @@ computed in 32 bits where they hold it, since devices have no wider registers, a
 may not, so that it is what it is defined to be.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -58,6 +58,14 @@ def unravel(context: Context, index: ir.Value, shape: Sequence[int]) -> list[Var
         value = builder.zext(value, WORD) if is_narrow else value
         found.append(Variable(value, 0, size - 1))
     return found
+
+
+def ravel(context: Context, coordinates: Iterable[ir.Value], shape: Sequence[int]) -> ir.Value:
+    """Return the linear index of row-major coordinates."""
+    builder, linear = context.builder, word(0)
+    for coordinate, size in zip(coordinates, shape, strict=True):
+        linear = builder.add(builder.mul(linear, word(size)), coordinate)
+    return linear
 
 
 def any_integer(value: ir.Value) -> Variable:

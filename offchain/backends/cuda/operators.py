@@ -16,6 +16,7 @@ from moot.offchain.backends.cuda.elements import (
     any_integer,
     as_integer,
     find,
+    ravel,
     read,
     read_at,
     unravel,
@@ -301,10 +302,8 @@ def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
             if target in named:
                 fits = builder.and_(fits, builder.icmp_unsigned("==", index, named[target]))
             named[target] = index
-        linear: ir.Value = word(0)
-        for v, size in enumerate(node.shape):
-            coordinate = named.get(v, variables[v].value)
-            linear = builder.add(builder.mul(linear, word(size)), coordinate)
+        coordinates = (named.get(v, it.value) for v, it in enumerate(variables[: len(node.shape)]))
+        linear = ravel(context, coordinates, node.shape)
         return [*_ask_for_source(context, node, at), fits, linear]
 
     def take(_: ir.Value, values: Sequence[ir.Value], __: list[ir.Value]) -> list[ir.Value]:

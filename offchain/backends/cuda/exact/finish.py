@@ -12,7 +12,7 @@ from math import prod
 
 from llvmlite import ir
 
-from moot.offchain.backends.cuda.elements import Variable, read, unravel, write
+from moot.offchain.backends.cuda.elements import Variable, ravel, read, unravel, write
 from moot.offchain.backends.cuda.exact.residues import (
     BITS,
     EXPONENT,
@@ -107,9 +107,7 @@ class _Element:
         found = builder.phi(quick.type)
         found.add_incoming(quick, before)
         found.add_incoming(slow, inside)
-        linear: ir.Value = word(0)
-        for variable, size in zip(self._variables, node.shape, strict=True):
-            linear = builder.add(builder.mul(linear, word(size)), variable.value)
+        linear = ravel(context, (it.value for it in self._variables), node.shape)
         value = vectors.splat(builder, found, 1)
         write(context, node.dtype, value, context.parameters[0], linear)
 

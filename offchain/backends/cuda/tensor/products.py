@@ -14,7 +14,7 @@ from math import prod
 from llvmlite import ir
 
 from moot.offchain.arithmetic.tensor.blocks import Block
-from moot.offchain.backends.cuda.elements import Variable, read, write
+from moot.offchain.backends.cuda.elements import Variable, ravel, read, write
 from moot.offchain.backends.cuda.kernel import (
     WARP,
     Context,
@@ -282,9 +282,7 @@ class _Writer:
 
         def finish(cell: int, variables: list[Variable], inside: ir.Value) -> None:
             with builder.if_then(inside):
-                linear: ir.Value = word(0)
-                for variable, size in zip(variables, node.shape, strict=True):
-                    linear = builder.add(builder.mul(linear, word(size)), variable.value)
+                linear = ravel(context, (it.value for it in variables), node.shape)
                 value = vectors.splat(builder, context.get_cell(cell), 1)
                 write(context, node.dtype, value, context.parameters[0], linear)
 
