@@ -57,7 +57,7 @@ class Rate:
 
 
 _COMMON: Mapping[Work, Rate] = {
-    Work.INTEGER_PRODUCT: Rate(0.6, 20.0, 100.0, 60_000.0),
+    Work.INTEGER_PRODUCT: Rate(0.6, 60.0, 100.0, 60_000.0),
     Work.FOLD: Rate(6.0, 15.0),
     Work.FUNCTION: Rate(1.5, 8.0),
     Work.POWER: Rate(5.0, 50_000.0),
