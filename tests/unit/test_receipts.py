@@ -1,5 +1,6 @@
 """Receipts: what is signed, the packed form, and a provider's book."""
 
+import json
 import os
 import random
 import signal
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from moot.command.main import cli
 from moot.contracts.model.receipts import (
     MAX_WINDOW_BLOCKS,
     RECEIPT_TYPES,
@@ -28,6 +31,8 @@ from moot.contracts.model.receipts import (
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.errors import BondExhausted, ReceiptError, StoreError, UsageError
 from moot.offchain.receipts.book import Book
+from moot.offchain.receipts.conflicts import find_fault
+from moot.offchain.receipts.documents import read_receipt
 from moot.offchain.receipts.packed import PACKED_BYTES, SignedReceipt, recover
 from tests.receipt_helpers import CLIENT, DOMAIN, make_key, make_provider, make_receipt, sign
 
@@ -203,6 +208,44 @@ def test_conflicts_are_found() -> None:
     assert not find_conflict(first, replace(early, issued_block=first.last_block + 1))
 
 
+@pytest.mark.parametrize("seed", range(120))
+def test_any_conflict_is_found(seed: int) -> None:
+    """Among drawn receipts a conflict is found if and only if any two conflict."""
+    draw = random.Random(seed)
+    receipts, total = list[SignedReceipt](), 0
+    for number in range(draw.randrange(2, 14)):
+        stake = draw.randrange(1, 5)
+        earlier, total = total, total + stake + draw.choice([0] * 20 + [1, -1])
+        block = 100 + 4 * number
+        changes = {
+            "number": number + draw.choice([0] * 20 + [1]),
+            "issued_block": block,
+            "last_block": block + draw.choice([1, 2, 3, 25]),
+            "stake_wei": stake,
+            "total_wei": max(total, 0),
+            "released_wei": draw.choice([0, 0, max(earlier - draw.randrange(9), 0)]),
+        }
+        if draw.random() < 0.85:
+            receipts.append(sign(make_receipt(**changes)))
+    draw.shuffle(receipts)
+    pairs = [
+        (first, second)
+        for first in receipts
+        for second in receipts
+        if first != second and first.receipt.number <= second.receipt.number
+        if find_conflict(first.receipt, second.receipt)
+    ]
+    found = find_fault(receipts)
+    assert (found is not None) == bool(pairs)
+    assert found is None or find_conflict(found[0].receipt, found[1].receipt)
+
+
+def test_conflicts_are_of_one_provider() -> None:
+    """Receipts of two providers prove nothing about either."""
+    with pytest.raises(UsageError, match="several"):
+        find_fault([sign(make_receipt()), sign(make_receipt(provider=make_provider(2)), 2)])
+
+
 def test_bond_is_not_signed_away(tmp_path: Path) -> None:
     """A receipt is refused while those that have not ended leave too little of the bond."""
     with Book(tmp_path, DOMAIN, make_provider()) as book:
@@ -301,3 +344,38 @@ def test_book_is_plain_sqlite(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "receipts.sqlite") as base:
         assert base.execute("SELECT number, last_block FROM receipts").fetchall() == [(0, 110)]
     base.close()
+
+
+def test_files_are_read_in_three_forms(tmp_path: Path) -> None:
+    """JSON, a header's text and packed bytes give the receipt; other files are refused by name."""
+    signed = sign(make_receipt())
+    contents = [
+        json.dumps({"receipt": signed.encode(), "answer": [1]}).encode(),
+        signed.encode().encode() + b"\n",
+        signed.pack(),
+    ]
+    for content in contents:
+        (tmp_path / "r").write_bytes(content)
+        assert read_receipt(tmp_path / "r") == signed
+    for content in (b"{}", b"[1]", b"{", b'{"receipt": 5}', b"", b"{" * 10**6, b" " * 2**25):
+        (tmp_path / "r").write_bytes(content)
+        with pytest.raises(ReceiptError):
+            read_receipt(tmp_path / "r")
+    with pytest.raises(UsageError, match="cannot read"):
+        read_receipt(tmp_path / "nothing")
+
+
+def test_receipts_are_shown(tmp_path: Path) -> None:
+    """`moot receipt show` shows a receipt, and ends with 3 if nobody can challenge it."""
+    runner = CliRunner()
+    for changes, status in (({}, 0), ({"stake_wei": 0}, 3)):
+        signed = sign(make_receipt(**changes))
+        (tmp_path / "r").write_bytes(signed.pack())
+        shown = runner.invoke(cli, ["receipt", "show", str(tmp_path / "r"), "--json"])
+        assert shown.exit_code == status
+        found = json.loads(shown.output)
+        assert found["digest"] == f"0x{signed.digest.hex()}"
+        assert found["provider"] == make_provider()
+        assert found["is_sound"] == (status == 0)
+        people = runner.invoke(cli, ["receipt", "show", str(tmp_path / "r")])
+        assert make_provider() in people.output
