@@ -230,7 +230,7 @@ def vouchers_pay_once(step: ServiceStep) -> bool:
     place = (client, step.message.sender)
     after_wei = step.after.redeemed[place]
     is_paid = after_wei == step.before.redeemed.get(place, 0) + step.paid_wei
-    return is_paid and 0 < step.paid_wei and after_wei <= total_wei
+    return is_paid and step.paid_wei > 0 and after_wei <= total_wei
 
 
 def balances_stand_a_day(step: ServiceStep) -> bool:
