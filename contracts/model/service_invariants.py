@@ -240,7 +240,8 @@ def balances_stand_a_day(step: ServiceStep) -> bool:
         return step.after.funds[place].last_block == step.message.block + DEFUND_BLOCKS
     if step.name == "take_funds":
         old = step.before.funds.get((step.message.sender, step.args[0]), NOTHING)
-        return step.message.block > old.last_block and step.paid_wei == old.leaving_wei > 0
+        has_left = step.message.block > old.last_block
+        return has_left and 0 < old.leaving_wei == step.paid_wei
     return True
 
 

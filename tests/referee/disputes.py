@@ -10,7 +10,7 @@ from moot.offchain.disputes.play.openings import make_leaf
 from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, make_task
-from tests.referee.services import CHALLENGERS, PROVIDER, Services, make_receipt
+from tests.referee.services import CHALLENGERS, PROVIDER, STRANGER, Services, make_receipt
 
 ONE_ANSWER = Size(checkpoints=1, checkpoint_every=5, operators=9, rows=8, columns=16, terms=70)
 """One checkpoint, after the last of a few steps, as answers have it."""
@@ -79,6 +79,16 @@ class Dispute:
         proofs = (leaf.before, leaf.before_proof, leaf.evidence)
         args = (pair, board.position, board.facts, sides[0], encoding, *proofs)
         return self.both.play("leaf", member, *args)
+
+    def lose(self, loser: Address) -> None:
+        """Let a member of the last job's only match lose it by silence, once it is to move."""
+        pair, board = self.both.look()
+        if (pair.first, pair.second)[board.position.mover] != loser:
+            assert self.move(pair) is None
+            _, board = self.both.look()
+        assert (pair.first, pair.second)[board.position.mover] == loser
+        self.both.block = max(self.both.block, board.position.deadline + 1)
+        assert self.both.play("timeout", STRANGER, pair, board.position) is None
 
     def finish(self) -> Address | None:
         """Play the only match of the last job to its end; return who has won it."""

@@ -12,7 +12,7 @@ from moot.contracts.deployment import deploy_service
 from moot.contracts.model import challenges, service
 from moot.contracts.model.abi import pack_args, pack_balance
 from moot.contracts.model.bonds import Batch, Service
-from moot.contracts.model.checks import name_job
+from moot.contracts.model.checks import find_claim, name_job, name_match
 from moot.contracts.model.invariants import Step
 from moot.contracts.model.receipts import Receipt, Voucher, hash_announcement
 from moot.contracts.model.service_invariants import (
@@ -280,12 +280,16 @@ class Services:
         self.block += 1
         return reason
 
-    def lose(self, loser: Address, job_id: int = -1) -> None:
-        """Let the member lose by silence that is to move in a job's only match."""
-        pair, board = self.look(job_id)
-        assert (pair.first, pair.second)[board.position.mover] == loser
-        self.block = max(self.block, board.position.deadline + 1)
-        assert self.play("timeout", STRANGER, pair, board.position) is None
+    def start_match(self, job_id: int, one: Address, other: Address) -> str | None:
+        """Let somebody begin a match of two members."""
+        first, second = sorted((one, other), key=lambda it: int(it, 16))
+        args = name_match(self.store, Pair(job_id, first, second))
+        return self.play("start_match", STRANGER, *args)
+
+    def is_left(self, job_id: int, top: Digest) -> bool:
+        """Whether a claim has a contender."""
+        claim = find_claim(self.store, job_id, top)
+        return claim is not None and claim.contenders > 0
 
     def look(self, job_id: int = -1) -> tuple[Pair, Board]:
         """Return the only match of a job, the last one unless another is named, and its board."""
