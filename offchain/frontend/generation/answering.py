@@ -172,33 +172,30 @@ class Chunk(nn.Module):
     Args:
         reader: the model.
         count: T.
-        is_whole: whether the logits of all T tokens are wanted, or those of one.
+        has_logits: whether the logits of all tokens are wanted, or only their keys and values.
     """
 
-    def __init__(self, reader: Reader, count: int, *, is_whole: bool) -> None:
+    def __init__(self, reader: Reader, count: int, *, has_logits: bool) -> None:
         super().__init__()
         self.eval()
         self.model = reader
-        self._count, self._is_whole = count, is_whole
+        self._count, self._has_logits = count, has_logits
 
-    def forward(
-        self, tokens: Tensor, starts: Tensor, last: Tensor, *caches: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Return logits, and the keys and values of the chunk, (texts, heads, T, width).
+    def forward(self, tokens: Tensor, starts: Tensor, *caches: Tensor) -> tuple[Tensor, ...]:
+        """Return keys and values of the chunk (texts, heads, T, width), after logits if wanted.
 
         Args:
             tokens: INT64 (texts, T).
             starts: INT64 (texts,), how many positions come before each chunk.
-            last: INT64 (1,), the token whose logits are wanted.
             caches: keys and values (texts, heads, L, width) of all layers.
         """
         pairs = zip(caches[::2], caches[1::2], strict=True)
         cache = ChunkCache(dict(zip(self.model.heads, pairs, strict=True)), starts, self._count)
         if self.model.limit:  # what follows a text's end is computed, and left out
             cache.positions = cache.positions.clamp(max=self.model.limit - 1)
-        wanted = None if self._is_whole or self._count == 1 else last
-        logits = self.model(tokens, cache, wanted)
-        return logits, *(x for n in self.model.heads for x in cache.layers[n])
+        logits = self.model(tokens, cache)
+        made = [x for n in self.model.heads for x in cache.layers[n]]
+        return (logits, *made) if self._has_logits else tuple(made)
 
     def make_recipe(self, texts: int, length: int) -> InferenceRecipe:
         """Return the recipe for so many texts, whose caches have so many positions."""
@@ -208,7 +205,7 @@ class Chunk(nn.Module):
             for _ in range(2)
         ]
         tokens = torch.zeros(texts, self._count, dtype=torch.int64)
-        batch = tokens, torch.zeros(texts, dtype=torch.int64), torch.tensor([0]), *caches
+        batch = tokens, torch.zeros(texts, dtype=torch.int64), *caches
         return InferenceRecipe(self, Chunk.__call__, lambda _: batch)
 
 

@@ -50,9 +50,8 @@ class Reader(nn.Module):
             self.model.set_attn_implementation(_NAME)
             self.heads = self._check(tokens, expected)
 
-    def forward(self, tokens: Tensor, cache: Attending, wanted: Tensor | None = None) -> Tensor:
-        """Return logits (texts, T, vocabulary), or those of some places of T only."""
-        more = {} if wanted is None else {"logits_to_keep": wanted}
+    def forward(self, tokens: Tensor, cache: Attending) -> Tensor:
+        """Return logits (texts, T, vocabulary)."""
         _caches.append(cache)
         try:
             logits: Tensor = self.model(
@@ -61,7 +60,6 @@ class Reader(nn.Module):
                 position_ids=cache.positions,
                 past_key_values=_Adapter(),
                 use_cache=True,
-                **more,
             ).logits
         finally:
             _caches.pop()
@@ -71,7 +69,7 @@ class Reader(nn.Module):
         """Compare a pass with the library's own call, and return the shapes of keys."""
         cache = ChunkCache({}, torch.zeros(1, dtype=torch.int64), PROBE)
         try:
-            found = self(tokens, cache, torch.arange(PROBE))
+            found = self(tokens, cache)
         except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"the model asks for more than its cache: {error}; {ELSE}") from error
         if not cache.layers or not torch.allclose(found, expected, 1e-3, 1e-4):
