@@ -2,6 +2,7 @@
 
     MootError
     ├── UsageError                  the user asked for something that does not exist
+    │   ├── BondExhausted           a bond does not cover one more receipt
     │   ├── CannotWrite             a file that the user has named can't be written
     │   └── CannotTranslate         another library's object means what no recipe can say
     ├── CaptureError                the model does something a program cannot express
@@ -39,6 +40,7 @@
     ├── LogError                    a log of roundings is not that of the step
     │   └── WrongLog                a step's log is malformed, another step's, or turns too much
     ├── RequestRefused              an endpoint of a model does not answer a request
+    ├── ReceiptError                a receipt is malformed, or not signed by whom it names
     ├── RefereeError                the Python model of the referee rejected the call
     └── VerifierError               the bounded verifier gives no verdict
         ├── CostBoundExceeded       an operator costs more than the job allows
@@ -139,6 +141,10 @@ class UsageError(MootError):
         """
         several = plural or f"{subject.partition(' ')[0]}s"
         return cls(f"unknown {subject} {name!r}; {suggest(name, choices, several, lister)}")
+
+
+class BondExhausted(UsageError):
+    """The receipts of a provider that have not ended leave too little of its bond for one more."""
 
 
 class CannotWrite(UsageError):
@@ -433,6 +439,10 @@ class Reverted(ChainError):
         self.call = call
         self.gas_used = gas_used
         self.fee_wei = gas_used * price_wei
+
+
+class ReceiptError(MootError):
+    """A receipt is malformed, or not signed by the provider that it names."""
 
 
 class RefereeError(MootError):

@@ -50,6 +50,7 @@ _VERBS = {
     "price": "Ask what a job should cost, and which terms leave no attack that pays.",
     "program": "Look at programs: what is captured, and how it is committed to.",
     "provider": "Check jobs, and take them.",
+    "receipt": "Look at receipts of answers, and check them.",
     "referee": "Deploy the contract that referees disputes, and recognise one.",
     "replicate": "Train under two profiles, as on unlike hardware, and compare the bits.",
     "report": "Make one HTML file with plots of a market's results.",

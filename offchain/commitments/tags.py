@@ -27,6 +27,8 @@ class Tag(IntEnum):
     LOG_ENTRIES = 0x13
     LOG_NODE = 0x14
     LOG_ROOT = 0x15
+    RECEIPT_NODE = 0x16
+    ANNOUNCEMENT = 0x17
 
 
 CHUNK_BYTES = 256

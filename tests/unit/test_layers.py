@@ -48,6 +48,7 @@ LAYERS = (
     "moot.offchain.disputes.evidence",
     "moot.offchain.disputes.availability",
     "moot.offchain.disputes.joining",
+    "moot.offchain.receipts",
     "moot.offchain.parties",
     "moot.offchain.record",
     "moot.bench",

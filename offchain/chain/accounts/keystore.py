@@ -72,6 +72,12 @@ class KeyAccount:
         signed = Account.sign_transaction(order.list_fields(), self._key)
         return bytes(signed.raw_transaction)
 
+    def sign_digest(self, digest: bytes) -> bytes:
+        """Return the signature of a digest of 32 bytes: r, s in the lower half, and v, 65 bytes."""
+        from eth_account import Account  # noqa: PLC0415 - slow to import
+
+        return bytes(Account.unsafe_sign_hash(digest, self._key).signature)
+
 
 def create_keystore(path: Path, password: str, *, scrypt_n: int = SCRYPT_N) -> Address:
     """Make a key, and write it under a password to a file that did not exist; return its address.

@@ -1,0 +1,190 @@
+"""A provider's book: every receipt that it has signed, on the disk before anybody sees it.
+
+Numbers follow each other without a gap, and totals from each other, whoever is killed and whenever:
+a number is used when its receipt is in the book, in one transaction that is on the disk, and the
+signature leaves after that. What is not in the book was never shown to anybody.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+from typing import Self
+
+from moot.contracts.model.receipts import Domain, Receipt, is_sound
+from moot.contracts.model.types import Address
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import BondExhausted, StoreError, UsageError
+from moot.offchain.files import held_alone, make_folder
+from moot.offchain.receipts.packed import SignedReceipt
+
+Sign = Callable[[Digest], bytes]
+"""Signs a digest: (32 bytes) -> 65 bytes, r, s and v."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS owner (chain_id INTEGER, service TEXT, provider TEXT);
+CREATE TABLE IF NOT EXISTS receipts (
+    number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, last_block INTEGER NOT NULL,
+    packed BLOB NOT NULL, request BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS ends ON receipts (last_block, number);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A receipt in a book.
+
+    Attributes:
+        signed: the receipt.
+        request: what its provider needs to run it again, as the provider wrote it.
+    """
+
+    signed: SignedReceipt
+    request: bytes
+
+
+class Book:
+    """The receipts of one provider at one service, in a file that one process holds.
+
+    Its methods may be called from several threads.
+
+    Args:
+        folder: where the book is; it is made.
+        domain: the service.
+        provider: whose receipts they are.
+
+    Raises:
+        UsageError: another process has the book, or it is another provider's or service's.
+        StoreError: it can't be read or written.
+    """
+
+    def __init__(self, folder: Path, domain: Domain, provider: Address) -> None:
+        make_folder(folder, 0o700)
+        self.domain, self.provider = domain, provider
+        self._lock, self._stack = Lock(), ExitStack()
+        if not self._stack.enter_context(held_alone(folder / ".lock")):
+            self._stack.close()
+            raise UsageError(f"another process signs receipts with {folder}; stop it first")
+        try:
+            self._open(folder / "receipts.sqlite")
+        except sqlite3.Error as error:
+            self._stack.close()
+            raise StoreError(f"cannot open the receipts in {folder}: {error}") from error
+        except UsageError:
+            self._stack.close()
+            raise
+
+    def _open(self, path: Path) -> None:
+        # Each transaction is committed, and on the disk, when its statement returns.
+        base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._stack.callback(base.close)
+        self._base = base
+        base.execute("PRAGMA journal_mode=WAL")
+        base.execute("PRAGMA synchronous=FULL")
+        base.executescript(_SCHEMA)
+        own = (self.domain.chain_id, self.domain.service, self.provider)
+        found = base.execute("SELECT chain_id, service, provider FROM owner").fetchone()
+        if found is None:
+            base.execute("INSERT INTO owner VALUES (?, ?, ?)", own)
+        elif found != own:
+            raise UsageError(
+                f"the receipts in {path.parent} are of {found[2]} at service {found[1]} on chain "
+                f"{found[0]}; choose another folder"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another process have the book."""
+        self._stack.close()
+
+    def issue(self, draft: Receipt, bond_wei: int, request: bytes, sign: Sign) -> SignedReceipt:
+        """Number a receipt, sign it, and return it once it is on the disk.
+
+        Args:
+            draft: the receipt; its number and its totals are the book's.
+            bond_wei: what stands of the provider's bond up to the receipt's last block.
+            request: what is needed to run it again.
+            sign: signs with the provider's key.
+
+        Raises:
+            BondExhausted: the bond does not cover it beside those that have not ended.
+            UsageError: no challenge of it could be decided.
+            StoreError: it can't be written; then it is not signed.
+        """
+        with self._lock:
+            numbered = self._number(draft)
+            if not is_sound(numbered):
+                raise UsageError("nobody could challenge this receipt: its terms are not sound")
+            if numbered.open_wei > bond_wei:
+                free = max(bond_wei - numbered.open_wei + numbered.stake_wei, 0)
+                raise BondExhausted(
+                    f"the bond leaves {free} wei for new receipts, and this one stakes "
+                    f"{numbered.stake_wei}; stake more, or wait for others to end"
+                )
+            signature = sign(numbered.hash(self.domain))
+            signed = SignedReceipt(self.domain, numbered, signature)
+            row = (numbered.number, signed.digest, numbered.last_block, signed.pack(), request)
+            try:
+                self._base.execute("INSERT INTO receipts VALUES (?, ?, ?, ?, ?)", row)
+            except sqlite3.Error as error:
+                raise StoreError(f"cannot write a receipt: {error}") from error
+            return signed
+
+    def _number(self, draft: Receipt) -> Receipt:
+        """Return a draft as the next receipt: its number, the total, and what has ended."""
+        newest = self._fetch("ORDER BY number DESC LIMIT 1")
+        number = newest.receipt.number + 1 if newest else 0
+        before = newest.receipt.total_wei if newest else 0
+        query = "SELECT min(number) FROM receipts WHERE last_block >= ?"
+        (first_open,) = self._base.execute(query, (draft.issued_block,)).fetchone()
+        released = before
+        if first_open is not None:
+            first = self._fetch("WHERE number = ?", first_open)
+            assert first is not None
+            released = first.receipt.total_wei - first.receipt.stake_wei
+        return replace(
+            draft,
+            number=number,
+            provider=self.provider,
+            total_wei=before + draft.stake_wei,
+            released_wei=released,
+        )
+
+    def _fetch(self, where: str, *values: object) -> SignedReceipt | None:
+        query = f"SELECT packed FROM receipts {where}"  # noqa: S608 - of texts of ours
+        row = self._base.execute(query, values).fetchone()
+        return SignedReceipt.unpack(row[0]) if row else None
+
+    def find(self, digest: Digest) -> Entry | None:
+        """Return the receipt with a digest, if it is in the book."""
+        with self._lock:
+            query = "SELECT packed, request FROM receipts WHERE digest = ?"
+            row = self._base.execute(query, (digest,)).fetchone()
+        return Entry(SignedReceipt.unpack(row[0]), row[1]) if row else None
+
+    def list_from(self, number: int, count: int = 1 << 20) -> Iterator[SignedReceipt]:
+        """Yield receipts in the order of their numbers, from one number on."""
+        with self._lock:
+            query = "SELECT packed FROM receipts WHERE number >= ? ORDER BY number LIMIT ?"
+            rows = self._base.execute(query, (number, count)).fetchall()
+        return (SignedReceipt.unpack(row[0]) for row in rows)
+
+    def forget(self, before_block: int) -> int:
+        """Forget receipts that had ended before a block, but for the newest; return how many.
+
+        Numbers and totals go on from the newest.
+        """
+        with self._lock:
+            query = (
+                "DELETE FROM receipts WHERE last_block < ? "
+                "AND number < (SELECT max(number) FROM receipts)"
+            )
+            return self._base.execute(query, (before_block,)).rowcount
