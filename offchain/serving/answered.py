@@ -55,15 +55,15 @@ class Answered:
 
 
 class Issuer(Protocol):
-    """Signs receipts of answers."""
+    """Signs receipts of answers; its methods may be called from several threads."""
 
-    def issue(self, answered: Answered, client: str) -> bytes:
-        """Return the receipt of an answer, which is kept before it is returned.
+    def issue(self, answered: Answered, client: str) -> str:
+        """Return the receipt of an answer as text of a header; it is on the disk by then.
 
         Args:
             answered: the answer.
-            client: the address of whoever asks, in hexadecimal; the zero address if unknown.
+            client: the address of whoever asks, checksummed; the zero address if unknown.
 
         Raises:
-            MootError: there is none: the bond is used up, or the book can't be written.
+            MootError: there is none: the bond does not cover it, or the book can't be written.
         """

@@ -82,7 +82,7 @@ class Chooser:
 
 
 def find_likeliest(logits: Array, count: int) -> Any:
-    """Return the tokens of the largest of finite logits, largest first, the first of equals first."""
+    """Return tokens of the largest finite logits, largest first, the first of equals first."""
     values: Any = logits
     if count >= len(values):
         return np.argsort(-values, kind="stable")

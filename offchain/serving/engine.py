@@ -108,7 +108,7 @@ class Engine:
         limits: the limits.
     """
 
-    def __init__(self, programs: Programs, limits: Limits = Limits()) -> None:  # noqa: B008 - it is frozen
+    def __init__(self, programs: Programs, limits: Limits = Limits()) -> None:
         self.programs, self.limits = programs, limits
         self.counts = Counts()
         self._chooser = Chooser(programs.vocabulary)
@@ -141,7 +141,7 @@ class Engine:
             raise RequestRefused(
                 f"{len(question.prompt)} tokens of prompt and {question.most} of answer are more "
                 f"than the {self.programs.context} of the context; ask for less",
-                "messages",
+                "max_tokens",
             )
         least, most = min(question.prompt), max(question.prompt)
         if least < 0 or most >= self.programs.vocabulary:

@@ -47,7 +47,7 @@ class Pool:
 
     def read(self, row: int, count: int, length: int | None = None) -> list[Array]:
         """Return copies of a row's first positions, (1, heads, length, width), then zeros."""
-        taken = []
+        taken: list[Array] = []
         for array in self._arrays:
             shape = array.shape[1], count if length is None else length, array.shape[3]
             copy = np.zeros((1, *shape), np.float32)

@@ -8,9 +8,7 @@ from threading import RLock
 
 import numpy as np
 
-from moot.offchain.arithmetic.functions import DType
 from moot.offchain.commitments.tensors import (
-    NUMPY_TYPES,
     Array,
     commit_tensors,
     compute_state_root,
@@ -32,7 +30,6 @@ from moot.offchain.programs.roots import ProgramHeader, ProgramTree
 
 TOKENS = "buffer.tokens"
 _OF_MODEL = ("parameter.", "buffer.model.")
-_ZEROS = "zeros"
 
 
 @dataclass(frozen=True)
@@ -75,15 +72,12 @@ class AnswerProgram:
 
     def hash_start(self, question: Question) -> Digest:
         """Return the root of the start state of a question."""
-        return self._hash(fill_in(question, self.length), self._zeros)
+        return compute_state_root(self._list_roots(fill_in(question, self.length), self._zeros))
 
     def hash_end(self, tensors: dict[str, Array]) -> tuple[Digest, Digest]:
         """Return the root of a state, and that of its tokens, given what is not fixed."""
         roots = self._list_roots(tensors)
         return compute_state_root(roots), roots[self.slots[TOKENS]]
-
-    def _hash(self, tensors: dict[str, Array], known: dict[int, Digest]) -> Digest:
-        return compute_state_root(self._list_roots(tensors, known))
 
     def _list_roots(
         self, tensors: dict[str, Array], known: dict[int, Digest] | None = None
@@ -178,13 +172,19 @@ class Programs:
             if key not in self._chunks:
                 chunk = Chunk(self.reader, count, has_logits=has_logits)
                 recipe = chunk.make_recipe(texts, length)
-                captured = capture_once(recipe, self._name and f"chunk {self._name} {key}" or None)
+                captured = capture_once(
+                    recipe, (self._name and f"chunk {self._name} {key}") or None
+                )
                 self._chunks[key] = ChunkProgram(captured, self._weights)
             return self._chunks[key]
 
+    def _describe(self, kind: str, sizes: object) -> str | None:
+        """Return the name by which a capture is kept, None if it is not to be."""
+        return f"serve {kind} {sizes} of {self._name}" if self._name else None
+
     def _make_answer(self, length: int) -> AnswerProgram:
         recipe = make_answer_recipe(self.reader, length)
-        captured = capture_once(recipe, self._name and f"answer {self._name} {length}" or None)
+        captured = capture_once(recipe, self._describe("answer", length))
         slots = captured.program.state
         base = [
             self._weights.get(slot.name, array)
@@ -204,8 +204,3 @@ class Programs:
             for number in fixed
         }
         return AnswerProgram(captured.program, base, length, roots)
-
-
-def make_zeros(shape: tuple[int, ...], dtype: DType) -> Array:
-    """Return zeros of a type."""
-    return np.zeros(shape, NUMPY_TYPES[dtype])

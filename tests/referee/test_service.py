@@ -2,19 +2,14 @@
 
 import pytest
 
-from moot.contracts.model.service import DEFUND_BLOCKS, UNSTAKE_BLOCKS
 from moot.contracts.model.types import MIN_BOND_WEI
 from moot.contracts.reasons import Reason
 from tests.referee.services import (
-    CHALLENGERS,
-    CLIENT,
-    PROVIDER,
-    STRANGER,
+    ACCOUNTS,
+    OTHER,
     ChallengeContract,
     Services,
     make_receipt,
-    ACCOUNTS,
-    OTHER,
 )
 
 

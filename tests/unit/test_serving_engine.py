@@ -77,7 +77,7 @@ def check_arrivals(name: str, seed: int, count: int) -> Engine:
 
 @pytest.mark.parametrize("name", only({"llama"}, ["gpt2", "llama"]))
 def test_answers_do_not_depend_on_arrivals(name: str) -> None:
-    """With drawn arrivals, lengths, stops and cancellations, each root is that of one text alone."""
+    """With drawn arrivals, lengths, stops and cancellations, roots are those of texts alone."""
     engine = check_arrivals(name, 1, 200)
     assert engine.counts.known_tokens > 0
     assert engine.counts.cancelled > 0

@@ -69,7 +69,7 @@ class Question:
 
     prompt: Sequence[int]
     most: int
-    sampling: Sampling = Sampling()  # noqa: RUF009 - it is frozen
+    sampling: Sampling = Sampling()
 
     def __post_init__(self) -> None:
         if not self.prompt:

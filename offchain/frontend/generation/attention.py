@@ -145,4 +145,4 @@ def _ones(weights: Tensor) -> Tensor:
 def _extend(start: Tensor, weights: Tensor, values: Tensor) -> Tensor:
     """Return the folds that go on from a start, over the chunk."""
     flat = (x.flatten(0, 1) for x in (start, weights, values))
-    return torch.baddbmm(*flat).unflatten(0, start.shape[:2])
+    return torch.baddbmm(*flat).reshape(start.shape)

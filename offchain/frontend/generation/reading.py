@@ -40,21 +40,21 @@ class Reader(nn.Module):
         super().__init__()
         self.limit = require_causal(model)
         self.eval()
-        self.model: Any = model
+        self.model = model
         config: Any = model.config
         self.vocabulary = int(config.get_text_config().vocab_size)
         tokens = torch.arange(PROBE).remainder(self.vocabulary).unsqueeze(0)
         with torch.no_grad():
-            expected = self.model(input_ids=tokens, use_cache=False).logits
+            expected = self._get_model()(input_ids=tokens, use_cache=False).logits
             _register()
-            self.model.set_attn_implementation(_NAME)
+            self._get_model().set_attn_implementation(_NAME)
             self.heads = self._check(tokens, expected)
 
     def forward(self, tokens: Tensor, cache: Attending) -> Tensor:
         """Return logits (texts, T, vocabulary)."""
         _caches.append(cache)
         try:
-            logits: Tensor = self.model(
+            logits: Tensor = self._get_model()(
                 input_ids=tokens,
                 attention_mask=torch.zeros(len(tokens), 1, tokens.shape[1], 1),
                 position_ids=cache.positions,
@@ -64,6 +64,9 @@ class Reader(nn.Module):
         finally:
             _caches.pop()
         return logits
+
+    def _get_model(self) -> Any:
+        return self.model
 
     def _check(self, tokens: Tensor, expected: Tensor) -> dict[int, tuple[int, int]]:
         """Compare a pass with the library's own call, and return the shapes of keys."""
