@@ -53,7 +53,7 @@ def on_prove_conflict(
     second_signature: bytes,
     salt: Digest,
 ) -> None:
-    """Show two receipts of one provider that do not go together, that with the lower number first."""
+    """Show two receipts of a provider that do not go together, that of the lower number first."""
     first, second = pair
     digests = first.hash(service.domain), second.hash(service.domain)
     use_announcement(service, message, digests, salt)

@@ -494,7 +494,7 @@ def members_only_go_on(step: Step) -> bool:
 
 
 def nobody_acts_for_another(step: Step) -> bool:
-    """Nobody joins, shows a claim or is paid but by its own call, or where both bonds are brought."""
+    """Nobody joins, shows a claim or is paid but by its own call, or is entered with its bond."""
     entered = step.args[2:4] if step.name == "enter" else ()
     own = {Standing.COMMITTED, Standing.REVEALED, Standing.LATE, Standing.PAID}
     for key in _get_changes(step.before.members, step.after.members):

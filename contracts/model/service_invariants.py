@@ -230,7 +230,7 @@ def vouchers_pay_once(step: ServiceStep) -> bool:
     place = (client, step.message.sender)
     after_wei = step.after.redeemed[place]
     is_paid = after_wei == step.before.redeemed.get(place, 0) + step.paid_wei
-    return is_paid and 0 < step.paid_wei and after_wei <= total_wei
+    return is_paid and step.paid_wei > 0 and after_wei <= total_wei
 
 
 def balances_stand_a_day(step: ServiceStep) -> bool:
@@ -240,7 +240,8 @@ def balances_stand_a_day(step: ServiceStep) -> bool:
         return step.after.funds[place].last_block == step.message.block + DEFUND_BLOCKS
     if step.name == "take_funds":
         old = step.before.funds.get((step.message.sender, step.args[0]), NOTHING)
-        return step.message.block > old.last_block and step.paid_wei == old.leaving_wei > 0
+        has_left = step.message.block > old.last_block
+        return has_left and 0 < old.leaving_wei == step.paid_wei
     return True
 
 

@@ -136,8 +136,16 @@ class Tester:
             before = receipt.gas_used
         return None
 
-    def view(self, call: str, to: Address, data: bytes, number: int | None = None) -> bytes:
-        """See Node; after the block of this number, if it is given."""
+    def view(
+        self,
+        call: str,
+        to: Address,
+        data: bytes,
+        number: int | None = None,
+        sender: Address | None = None,
+        value_wei: int = 0,
+    ) -> bytes:
+        """See Node; after the block of this number and as this sender, if they are given."""
         head = self._chain.get_canonical_head()
         if number is not None:
             head = self._chain.get_canonical_block_header_by_number(BlockNumber(number))
@@ -145,13 +153,14 @@ class Tester:
             self._looked_at = head.hash, self._chain.get_vm(head)
         _, vm = self._looked_at
         before = vm.state.snapshot()
+        asker = _NOBODY if sender is None else _parse(sender)
         computation = vm.execute_bytecode(
-            origin=_NOBODY,
+            origin=asker,
             gas_price=0,
             gas=CALL_GAS_LIMIT,
             to=_parse(to),
-            sender=_NOBODY,
-            value=0,
+            sender=asker,
+            value=value_wei,
             data=data,
             code=vm.state.get_code(_parse(to)),
         )

@@ -29,6 +29,7 @@ class Settings:
     Attributes:
         chain: the addresses of nodes, in the order of preference.
         referee: the referee's address.
+        service: the address of a service, for receipts.
         key: a keystore file, as `moot keys new` makes one.
         password_from: where its password is, file:PATH or env:NAME; asked for without.
         arithmetic: the arithmetic of the referee's programs.
@@ -78,6 +79,7 @@ class Settings:
 
     chain: str = ""
     referee: str = ""
+    service: str = ""
     key: str = ""
     password_from: str = ""
     arithmetic: str = "ordered"

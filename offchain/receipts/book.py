@@ -23,6 +23,9 @@ from moot.offchain.receipts.packed import SignedReceipt
 Sign = Callable[[Digest], bytes]
 """Signs a digest: (32 bytes) -> 65 bytes, r, s and v."""
 
+FILE = "receipts.sqlite"
+MOST_LISTED = 1 << 20
+"""Receipts that are listed at once."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS owner (chain_id INTEGER, service TEXT, provider TEXT);
 CREATE TABLE IF NOT EXISTS receipts (
@@ -44,6 +47,40 @@ class Entry:
 
     signed: SignedReceipt
     request: bytes
+
+
+class BookReader:
+    """The receipts in a book, for whoever only reads; another process may write it meanwhile.
+
+    Args:
+        folder: where the book is.
+
+    Raises:
+        UsageError: there is none.
+        StoreError: it can't be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / FILE
+        if not path.is_file():
+            raise UsageError(f"no receipts are in {folder}; give the folder of `moot serve`")
+        try:
+            self._base = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
+            self._base.execute("SELECT number FROM receipts LIMIT 1")
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot read the receipts in {folder}: {error}") from error
+
+    def close(self) -> None:
+        """Give the file up."""
+        self._base.close()
+
+    def find(self, digest: Digest) -> Entry | None:
+        """Return the receipt with a digest, if it is in the book."""
+        return _find(self._base, digest)
+
+    def list_from(self, number: int, count: int = MOST_LISTED) -> Iterator[SignedReceipt]:
+        """Yield receipts in the order of their numbers, from one number on."""
+        return _list_from(self._base, number, count)
 
 
 class Book:
@@ -69,7 +106,7 @@ class Book:
             self._stack.close()
             raise UsageError(f"another process signs receipts with {folder}; stop it first")
         try:
-            self._open(folder / "receipts.sqlite")
+            self._open(folder / FILE)
         except sqlite3.Error as error:
             self._stack.close()
             raise StoreError(f"cannot open the receipts in {folder}: {error}") from error
@@ -166,16 +203,12 @@ class Book:
     def find(self, digest: Digest) -> Entry | None:
         """Return the receipt with a digest, if it is in the book."""
         with self._lock:
-            query = "SELECT packed, request FROM receipts WHERE digest = ?"
-            row = self._base.execute(query, (digest,)).fetchone()
-        return Entry(SignedReceipt.unpack(row[0]), row[1]) if row else None
+            return _find(self._base, digest)
 
-    def list_from(self, number: int, count: int = 1 << 20) -> Iterator[SignedReceipt]:
+    def list_from(self, number: int, count: int = MOST_LISTED) -> Iterator[SignedReceipt]:
         """Yield receipts in the order of their numbers, from one number on."""
         with self._lock:
-            query = "SELECT packed FROM receipts WHERE number >= ? ORDER BY number LIMIT ?"
-            rows = self._base.execute(query, (number, count)).fetchall()
-        return (SignedReceipt.unpack(row[0]) for row in rows)
+            return _list_from(self._base, number, count)
 
     def forget(self, before_block: int) -> int:
         """Forget receipts that had ended before a block, but for the newest; return how many.
@@ -188,3 +221,15 @@ class Book:
                 "AND number < (SELECT max(number) FROM receipts)"
             )
             return self._base.execute(query, (before_block,)).rowcount
+
+
+def _find(base: sqlite3.Connection, digest: Digest) -> Entry | None:
+    query = "SELECT packed, request FROM receipts WHERE digest = ?"
+    row = base.execute(query, (digest,)).fetchone()
+    return Entry(SignedReceipt.unpack(row[0]), row[1]) if row else None
+
+
+def _list_from(base: sqlite3.Connection, number: int, count: int) -> Iterator[SignedReceipt]:
+    query = "SELECT packed FROM receipts WHERE number >= ? ORDER BY number LIMIT ?"
+    rows = base.execute(query, (number, count)).fetchall()
+    return (SignedReceipt.unpack(row[0]) for row in rows)

@@ -33,7 +33,7 @@ def read_document(path: Path) -> tuple[SignedReceipt, dict[str, Any]]:
         UsageError: the file can't be read.
         ReceiptError: it is no JSON, has no receipt, or one that is not signed by whom it names.
     """
-    document = _parse(path, _read(path))
+    document = read_json(path)
     return _find_receipt(path, document), document
 
 
@@ -48,13 +48,18 @@ def _read(path: Path) -> bytes:
     return content
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a file, or raise UsageError or ReceiptError."""
+    return _parse(path, _read(path))
+
+
 def _parse(path: Path, content: bytes) -> dict[str, Any]:
     try:
         document = bounded_json.decode(content)
     except ValueError as error:
         raise ReceiptError(f"{path} is no JSON: {error}") from error
     if not isinstance(document, dict):
-        raise ReceiptError(f"{path} is no JSON object; give what /v1/receipts/ID answers")
+        raise ReceiptError(f"{path} is no JSON object")
     return document
 
 

@@ -8,19 +8,16 @@ from typing import Any, Self
 from eth_utils.address import to_checksum_address
 
 from moot.contracts.model.receipts import RECEIPT_TYPES, VERSION, Domain, Receipt
+from moot.contracts.model.signatures import SIGNATURE_BYTES, is_signed
 from moot.contracts.model.types import Address
-from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import ReceiptError
 
-SIGNATURE_BYTES = 65
 _WIDTHS = {"bytes32": 32, "address": 20, "uint32": 4, "uint64": 8, "uint96": 12, "uint128": 16}
 _CHAIN_BYTES, _ADDRESS_BYTES = 8, 20
 _HEAD_BYTES = 1 + _CHAIN_BYTES + _ADDRESS_BYTES
 SIGNED_BYTES = _HEAD_BYTES + sum(_WIDTHS[kind] for kind, _ in RECEIPT_TYPES)
 PACKED_BYTES = SIGNED_BYTES + SIGNATURE_BYTES
-_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-"""The order of secp256k1; the s of a signature is in its lower half, so that there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,7 @@ class SignedReceipt:
             values.append(_unpack_field(kind, data[at : at + _WIDTHS[kind]]))
             at += _WIDTHS[kind]
         signed = cls(Domain(chain_id, service), Receipt(*values), data[at:])
-        signer = recover(signed.digest, signed.signature)
-        if signer != signed.receipt.provider:
+        if not is_signed(signed.digest, signed.signature, signed.receipt.provider):
             raise ReceiptError(
                 f"the receipt names {signed.receipt.provider} as its provider, who has not signed "
                 "it; ask for it again"
@@ -91,25 +87,6 @@ class SignedReceipt:
         except (binascii.Error, ValueError) as error:
             raise ReceiptError("the receipt is not base64") from error
         return cls.unpack(data)
-
-
-def recover(digest: Digest, signature: bytes) -> Address | None:
-    """Return who has signed a digest, checksummed; None if the signature is nobody's.
-
-    A signature with s in the upper half is nobody's: it would be a second one of the same key.
-    """
-    from coincurve import PublicKey  # noqa: PLC0415 - slow to import
-
-    if len(signature) != SIGNATURE_BYTES or signature[64] not in (27, 28):
-        return None
-    if int.from_bytes(signature[32:64], "big") > _ORDER // 2:
-        return None
-    plain = signature[:64] + bytes([signature[64] - 27])
-    try:
-        key = PublicKey.from_signature_and_message(plain, digest, hasher=None)
-    except Exception:  # noqa: BLE001 - the library raises plain exceptions for what is nobody's
-        return None
-    return _read_address(keccak256(key.format(compressed=False)[1:])[12:])
 
 
 def _pack_field(kind: str, value: Any) -> bytes:

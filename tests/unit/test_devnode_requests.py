@@ -23,6 +23,7 @@ REQUESTS: list[tuple[str, list[Any]]] = [
     ("eth_getTransactionReceipt", [HASH]),
     ("eth_getLogs", [{"address": ACCOUNT, "fromBlock": "0x0", "topics": [None, [HASH]]}]),
     ("eth_call", [{"to": ACCOUNT, "data": "0x12345678"}, "latest"]),
+    ("eth_call", [{"from": HASH[:42], "to": ACCOUNT, "data": "0x", "value": "0x1"}, "latest"]),
     ("eth_sendRawTransaction", ["0x02f8"]),
     ("eth_sendTransaction", [{"from": ACCOUNT, "to": ACCOUNT, "value": "0x1", "gas": "0x5208"}]),
     ("eth_feeHistory", ["0x5", "latest", [1, 2]]),

@@ -28,12 +28,13 @@ from moot.contracts.model.receipts import (
     find_conflict,
     is_sound,
 )
+from moot.contracts.model.signatures import is_signed
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.errors import BondExhausted, ReceiptError, StoreError, UsageError
 from moot.offchain.receipts.book import Book
 from moot.offchain.receipts.conflicts import find_fault
 from moot.offchain.receipts.documents import read_receipt
-from moot.offchain.receipts.packed import PACKED_BYTES, SignedReceipt, recover
+from moot.offchain.receipts.packed import PACKED_BYTES, SignedReceipt
 from tests.receipt_helpers import CLIENT, DOMAIN, make_key, make_provider, make_receipt, sign
 
 WIDTHS = {"uint32": 32, "uint64": 64, "uint96": 96, "uint128": 128}
@@ -134,10 +135,11 @@ def test_signature_has_one_form() -> None:
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
     s = order - int.from_bytes(signed.signature[32:64], "big")
     twin = signed.signature[:32] + s.to_bytes(32, "big") + bytes([55 - signed.signature[64]])
-    assert recover(signed.digest, signed.signature) == make_provider()
+    assert is_signed(signed.digest, signed.signature, make_provider())
     assert Account._recover_hash(signed.digest, signature=twin) == make_provider()
-    assert recover(signed.digest, twin) is None
-    assert recover(signed.digest, bytes(65)) is None
+    assert not is_signed(signed.digest, twin, make_provider())
+    for bad in (bytes(65), bytes(64) + b"\x1b", b"\xff" * 32 + bytes(31) + b"\x01\x1b"):
+        assert not is_signed(signed.digest, bad, make_provider())
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,10 @@ class Methods:
 
     def _call(self, question: dict[str, str], tag: str = "latest") -> str:
         to, data = Address(question["to"].lower()), _parse(question.get("data", "0x"))
-        return _show(self.blocks.view("eth_call", to, data, self._find_number(tag)))
+        sender = Address(question["from"].lower()) if question.get("from") else None
+        value_wei = int(question.get("value", "0x0"), 16)
+        number = self._find_number(tag)
+        return _show(self.blocks.view("eth_call", to, data, number, sender, value_wei))
 
     def _send_raw(self, raw: str) -> str:
         return self._take(_parse(raw))
