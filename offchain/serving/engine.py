@@ -23,6 +23,9 @@ from moot.offchain.serving.pool import Pool
 from moot.offchain.serving.prefixes import Prefixes
 from moot.offchain.serving.programs import TOKENS, Programs
 
+_GROWTH = 4
+"""How many times as many positions the caches have where they have too few."""
+
 Take = Callable[[int, Array], bool]
 """Is shown a token and the logits that it was chosen by; returns whether the answer ends here."""
 
@@ -120,6 +123,21 @@ class Engine:
         self._changed = Condition()
         self._is_stopped = False
         self._thread: Thread | None = None
+
+    def list_sizes(self) -> list[tuple[int, int, int]]:
+        """Return texts, tokens and positions of the passes that there may be, small ones first."""
+        lengths = [self._least]
+        while lengths[-1] < self.programs.context:
+            lengths.append(min(_GROWTH * lengths[-1], self.programs.context))
+        slots = self.limits.slots
+        texts = sorted({min(1 << n, slots) for n in range((slots - 1).bit_length() + 1)})
+        chunks = [(1, count) for count in self.limits.chunks]
+        return [(*it, length) for length in lengths for it in [*((n, 1) for n in texts), *chunks]]
+
+    def prepare(self, size: tuple[int, int, int]) -> None:
+        """Make a pass ready, which would be made when it is needed first."""
+        texts, count, length = size
+        self.programs.find_chunk(texts, count, length, has_logits=count == 1)
 
     @property
     def active(self) -> int:
@@ -259,7 +277,7 @@ class Engine:
     def _find_length(self, reach: int) -> int:
         length = self._least
         while length < reach:
-            length = min(4 * length, self.programs.context)
+            length = min(_GROWTH * length, self.programs.context)
         return length
 
     def _read_chunk(self) -> None:

@@ -19,6 +19,7 @@ from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import Captured, capture_once
 from moot.offchain.frontend.exchange import to_array
 from moot.offchain.frontend.generation.answering import (
+    LEAST_LENGTH,
     Chunk,
     Question,
     fill_in,
@@ -157,6 +158,13 @@ class Programs:
     def find_length(self, question: Question) -> int:
         """Return the length of the program that answers a question."""
         return question.find_length(self.context)
+
+    def list_lengths(self) -> list[int]:
+        """Return the lengths that programs of answers have."""
+        lengths = [min(LEAST_LENGTH, self.context)]
+        while lengths[-1] < self.context:
+            lengths.append(min(2 * lengths[-1], self.context))
+        return lengths
 
     def find_answer(self, length: int) -> AnswerProgram:
         """Return the program of answers of a length."""
