@@ -39,6 +39,7 @@
     ├── ParallelError               a batch cannot be shared out, or a worker failed
     ├── LogError                    a log of roundings is not that of the step
     │   └── WrongLog                a step's log is malformed, another step's, or turns too much
+    ├── RequestRefused              an endpoint of a model does not answer a request
     ├── ReceiptError                a receipt is malformed, or not signed by whom it names
     ├── RefereeError                the Python model of the referee rejected the call
     └── VerifierError               the bounded verifier gives no verdict
@@ -451,6 +452,20 @@ class RefereeError(MootError):
         """Give the reason in the very words of the contract's revert string."""
         super().__init__(reason)
         self.reason = reason
+
+
+class RequestRefused(MootError):
+    """An endpoint of a model does not answer a request, and says why in its reply.
+
+    Attributes:
+        parameter: the parameter of the request that is to blame; None if it is none.
+        status: the HTTP status of the reply.
+    """
+
+    def __init__(self, message: str, parameter: str | None = None, status: int = 400) -> None:
+        """Say what to ask instead."""
+        super().__init__(message)
+        self.parameter, self.status = parameter, status
 
 
 class ReplicationError(MootError):

@@ -54,6 +54,7 @@ _VERBS = {
     "referee": "Deploy the contract that referees disputes, and recognise one.",
     "replicate": "Train under two profiles, as on unlike hardware, and compare the bits.",
     "report": "Make one HTML file with plots of a market's results.",
+    "serve": "Answer by a language model over HTTP, with receipts.",
     "service": "Bonds that stand behind receipts, and balances that pay for answers.",
     "store": "Share programs, states and batches by their roots.",
     "sweep": "Run a simulated market for many settings, in processes or on Ray.",

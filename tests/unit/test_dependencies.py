@@ -28,10 +28,10 @@ def imported() -> dict[str, str]:
 
 
 def declared() -> set[str]:
-    """Return the distributions that a user installs: requirements, and those of four extras."""
+    """Return the distributions that a user installs: requirements, and those of extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    used = (extras[name] for name in ("examples", "learn", "ray", "sensitivity"))
+    used = (extras[name] for name in ("examples", "learn", "ray", "sensitivity", "serve"))
     wanted = (*project["dependencies"], *(each for extra in used for each in extra))
     return {normalise(re.split(r"[^\w.-]", requirement)[0]) for requirement in wanted}
 

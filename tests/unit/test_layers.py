@@ -49,6 +49,7 @@ LAYERS = (
     "moot.offchain.disputes.availability",
     "moot.offchain.disputes.joining",
     "moot.offchain.receipts",
+    "moot.offchain.serving",
     "moot.offchain.parties",
     "moot.offchain.record",
     "moot.bench",

@@ -4,6 +4,6 @@
 `noise` are the runs that it compares, and `keeping` leaves the model as it was found.
 """
 
-from moot.offchain.frontend.capture.captured import Captured, capture
+from moot.offchain.frontend.capture.captured import Captured, capture, capture_once
 
-__all__ = ["Captured", "capture"]
+__all__ = ["Captured", "capture", "capture_once"]

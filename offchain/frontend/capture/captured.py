@@ -123,6 +123,35 @@ def capture(
     return Captured(known.program, known.initial_state, batch, is_rehearsed=False)
 
 
+@standard_torch()
+@uncompiled()
+@without_collection()
+def capture_once(
+    recipe: Recipe, example: str | None = None, arithmetic: Arithmetic = ORDERED
+) -> Captured:
+    """Return the program of one step of a recipe of ours, which is traced a single time.
+
+    Whether the step is the same a second time is not looked at: it is code of ours, around a model
+    that was captured with care before.
+
+    Args and errors are those of `capture`.
+    """
+    with tracing():
+        subject = check_recipe(recipe)
+        recipe, first = take_first(recipe)
+        subject = replace(subject, recipe=recipe)
+        inputs = check_batch(recipe, first)
+        batch = bind_batch(subject, inputs)
+        origin = None if example is None else find_origin(inputs, arithmetic, example)
+        known = None if origin is None else recall(origin, subject, inputs)
+        if known is None:
+            with kept(subject) as memory:
+                known = make_program(make_start(subject, first, memory.copies), arithmetic)
+            if origin is not None:
+                keep(origin, known)
+    return Captured(known.program, known.initial_state, batch, is_rehearsed=False)
+
+
 @contextmanager
 def _prepared(
     subject: Subject, first: Sequence[torch.Tensor], inputs: Sequence[Slot], batch: Batches

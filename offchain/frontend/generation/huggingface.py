@@ -11,7 +11,7 @@ from moot.offchain.frontend.generation.cache import Cache, Layers, PrefillCache,
 PROBE = 3
 """Tokens on which a model is tried."""
 
-_ELSE = "write a module that calls it as offchain/frontend/generation/cache.py says"
+ELSE = "write a module that calls it as offchain/frontend/generation/cache.py says"
 
 
 class CausalModel(nn.Module):
@@ -30,17 +30,10 @@ class CausalModel(nn.Module):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        if model.training:
-            raise UsageError("the model is in training mode; call model.eval() before generating")
-        config: Any = model.config
-        if set(getattr(config, "layer_types", None) or ()) - {"full_attention"}:
-            raise UsageError(f"some layers do not attend to everything before them; {_ELSE}")
-        sizes = [
-            getattr(config, name, None) for name in ("max_position_embeddings", "sliding_window")
-        ]
-        self.limit: int | None = min((size for size in sizes if size), default=None)
+        self.limit = require_causal(model)
         self.eval()
         self.model = model
+        config: Any = model.config
         self._check(torch.arange(PROBE).remainder(config.vocab_size).unsqueeze(0))
 
     def forward(self, tokens: Tensor, cache: Cache) -> Tensor:
@@ -75,10 +68,25 @@ class CausalModel(nn.Module):
                 found.append(self(tokens[:, position, None], step))
                 layers = step.layers
         except (AttributeError, TypeError, ValueError) as error:
-            raise UsageError(f"the model asks for more than its cache: {error}; {_ELSE}") from error
+            raise UsageError(f"the model asks for more than its cache: {error}; {ELSE}") from error
         steps = torch.cat(found[1:], 1)
         if not all(torch.allclose(x, expected, 1e-3, 1e-4) for x in (found[0], steps)):
-            raise UsageError(f"the model needs more than tokens, positions and a mask; {_ELSE}")
+            raise UsageError(f"the model needs more than tokens, positions and a mask; {ELSE}")
+
+
+def require_causal(model: nn.Module) -> int | None:
+    """Return how many tokens a model sees at most, None if it does not say.
+
+    Raises:
+        UsageError: the model is in training mode, or not all layers attend to all that is before.
+    """
+    if model.training:
+        raise UsageError("the model is in training mode; call model.eval() before generating")
+    config: Any = model.config
+    if set(getattr(config, "layer_types", None) or ()) - {"full_attention"}:
+        raise UsageError(f"some layers do not attend to everything before them; {ELSE}")
+    sizes = [getattr(config, name, None) for name in ("max_position_embeddings", "sliding_window")]
+    return min((size for size in sizes if size), default=None)
 
 
 class _Adapter:

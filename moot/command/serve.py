@@ -1,0 +1,164 @@
+"""`moot serve`: a model's answers over HTTP, each with a receipt."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moot.command.parties import json_lines, party, setting_options
+from moot.offchain.errors import UsageError
+from moot.offchain.parties.settings import Settings
+
+if TYPE_CHECKING:
+    from moot.offchain.parties.events import Tell
+    from moot.offchain.serving.answered import Issuer
+    from moot.offchain.serving.checkpoints import Model
+    from moot.offchain.serving.engine import Engine
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+_EXTRA = "moot serve needs starlette, uvicorn and transformers; pip install 'moot[serve]'"
+
+
+@click.command(
+    short_help="Answer by a language model over HTTP, with receipts.",
+    epilog="\b\nExamples:\n  moot serve --model checkpoint --no-receipts\n"
+    "  moot serve --model checkpoint --config provider.toml --receipts receipts",
+)
+@click.option(
+    "--model",
+    "folder",
+    type=FOLDER,
+    required=True,
+    help="A checkpoint of the transformers library: config, safetensors, tokenizer.",
+)
+@click.option("--name", default="", help="The model's name in requests; the folder's by default.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any."
+)
+@click.option(
+    "--context", type=click.IntRange(2), help="Tokens of a prompt and its answer; the model's."
+)
+@click.option(
+    "--slots",
+    type=click.IntRange(1, 256),
+    default=8,
+    show_default=True,
+    help="Answers that are computed at once.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["fp32", "int8"]),
+    default="fp32",
+    show_default=True,
+    help="int8: linear layers have int8 weights.",
+)
+@click.option("--receipts", type=FOLDER, help="Where receipts and their answers are kept.")
+@click.option("--no-receipts", is_flag=True, help="Answer without receipts; no key, no chain.")
+@click.option(
+    "--stake-wei", type=click.IntRange(1), help="What each answer is backed with; the least bond."
+)
+@click.option(
+    "--token-price-wei",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="The price of a token that is read or written.",
+)
+@setting_options("chain", "service", "key", "password_from")
+@json_lines
+def serve(
+    folder: Path,
+    name: str,
+    host: str,
+    port: int,
+    context: int | None,
+    slots: int,
+    precision: str,
+    receipts: Path | None,
+    no_receipts: bool,  # noqa: FBT001 - click passes it
+    stake_wei: int | None,
+    token_price_wei: int,
+    config: Path | None,
+    as_json: bool,  # noqa: FBT001 - likewise
+    **given: Any,
+) -> None:
+    """Answer by the model in a folder, as OpenAI's clients ask, until this is interrupted.
+
+    /v1/completions and /v1/chat/completions, whole or as streams; /v1/models, /metrics and
+    /health. Each answer has a receipt: in the header Moot-Receipt, in the field `receipt`, and with
+    all that is needed to check it at /v1/receipts/ID. Weights of bfloat16 are widened to float32.
+    """
+    try:
+        from moot.offchain.serving.checkpoints import load  # noqa: PLC0415 - imports torch
+        from moot.offchain.serving.engine import Engine, Limits  # noqa: PLC0415 - likewise
+        from moot.offchain.serving.server import listen  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise UsageError(f"{_EXTRA} ({error})") from error
+    if no_receipts and receipts is not None:
+        raise UsageError("--receipts and --no-receipts exclude each other; leave one out")
+    with party(config, given, as_json=as_json) as (settings, tell):
+        listener = listen(host, port)
+        model = load(folder, name, context=context, precision=precision)
+        engine = Engine(model.programs, Limits(slots=slots))
+        _warm(engine, tell)
+        kept = receipts or Path("receipts")
+        with _signing(settings, tell, kept, stake_wei, token_price_wei, no_receipts) as issuer:
+            url = f"http://{host}:{listener.getsockname()[1]}/v1"
+            tell("serving", f"{model.name} answers at {url}", url=url, model=model.name)
+            _run(model, engine, None if no_receipts else kept, issuer, listener)
+
+
+def _warm(engine: "Engine", tell: "Tell") -> None:
+    """Make the programs that most requests need, which takes long where it is done first."""
+    sizes, lengths = engine.list_sizes(), engine.programs.list_lengths()
+    count = len(sizes) + len(lengths)
+    tell("preparing", f"{count} programs are made ready", programs=count)
+    for length in lengths:
+        engine.programs.find_answer(length)
+    for size in sizes:
+        engine.prepare(size)
+
+
+def _run(
+    model: "Model", engine: "Engine", folder: Path | None, issuer: "Issuer | None", listener: Any
+) -> None:
+    from moot.offchain.serving.archive import Archive  # noqa: PLC0415 - imports torch
+    from moot.offchain.serving.endpoint import Endpoint  # noqa: PLC0415 - optional
+    from moot.offchain.serving.server import make_server  # noqa: PLC0415 - likewise
+
+    archive = None if folder is None else Archive(folder / "answers")
+    app = Endpoint([(model, engine)], archive, issuer).make_app()
+    make_server(app).run(sockets=[listener])
+
+
+@contextmanager
+def _signing(
+    settings: Settings,
+    tell: "Tell",
+    folder: Path,
+    stake_wei: int | None,
+    token_price_wei: int,
+    no_receipts: bool,  # noqa: FBT001 - as it was given
+) -> Iterator["Issuer | None"]:
+    """Open the key, the service and the book that receipts are signed with; none without."""
+    if no_receipts:
+        yield None
+        return
+    from moot.contracts.model.types import MIN_BOND_WEI  # noqa: PLC0415 - imports numpy
+    from moot.offchain.parties.services import opened_service  # noqa: PLC0415 - the chain
+    from moot.offchain.receipts.book import Book  # noqa: PLC0415 - imports eth_abi
+    from moot.offchain.receipts.issuing import Conditions, Issuer  # noqa: PLC0415 - likewise
+    from moot.offchain.serving.issuing import Looking, Signing  # noqa: PLC0415 - likewise
+
+    if not settings.key:
+        raise UsageError("receipts need --key, --chain and --service; or choose --no-receipts")
+    conditions = Conditions(stake_wei or MIN_BOND_WEI, token_price_wei=token_price_wei)
+    with opened_service(settings, tell, signs=True) as context:
+        assert context.key is not None
+        provider, key = context.address, context.key
+        with Book(folder, context.service.domain, provider) as book:
+            look = Looking(context.service, provider)
+            yield Signing(Issuer(book, key.sign_digest, conditions, look))

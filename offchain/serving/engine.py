@@ -1,0 +1,385 @@
+"""Engine: answers many requests at once, which join and leave at any step.
+
+Each turn reads a chunk of one prompt, and decodes a token of every text whose prompt was read. A
+text's bits do not depend on who else is there, on chunks, or on what was known of its prompt: each
+operator computes every row by itself, and `generation.attention` folds in one order.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from typing import Any
+
+import numpy as np
+
+from moot.offchain.commitments.tensors import Array
+from moot.offchain.errors import MootError, RequestRefused
+from moot.offchain.frontend.generation.answering import Question, fill_in
+from moot.offchain.serving.answered import Answered, Reason
+from moot.offchain.serving.choosing import Chooser
+from moot.offchain.serving.pool import Pool
+from moot.offchain.serving.prefixes import Prefixes
+from moot.offchain.serving.programs import TOKENS, Programs
+
+_GROWTH = 4
+"""How many times as many positions the caches have where they have too few."""
+
+Take = Callable[[int, Array], bool]
+"""Is shown a token and the logits that it was chosen by; returns whether the answer ends here."""
+
+Done = Callable[[Answered | MootError | None], None]
+"""Is given the answer; None where the request was cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of an engine.
+
+    Attributes:
+        slots: texts in work at once.
+        waiting: requests that wait for a slot.
+        request_s: seconds from a request's arrival to its last token.
+        prefix_bytes: what texts take that are kept for prompts to come.
+        chunks: the numbers of tokens of a prompt that are read at once, ascending.
+        least_length: positions of the caches, while no text has more; then four times as many.
+    """
+
+    slots: int = 8
+    waiting: int = 256
+    request_s: float = 600.0
+    prefix_bytes: int = 1 << 28
+    chunks: tuple[int, ...] = (16, 128)
+    least_length: int = 256
+
+
+@dataclass(eq=False)
+class Request:
+    """A question in an engine; its functions are called on the engine's thread.
+
+    Attributes:
+        question: what is asked.
+        take: sees every token.
+        done: is told how it ends.
+        ends: the tokens after which an answer ends, which it still has.
+        is_cancelled: whether nobody waits for it any more; anybody may set it.
+        arrived: when it came, in seconds of a clock.
+    """
+
+    question: Question
+    take: Take
+    done: Done
+    ends: frozenset[int] = frozenset()
+    is_cancelled: bool = False
+    arrived: float = field(default_factory=time.monotonic)
+
+
+@dataclass(eq=False, slots=True)
+class _Row:
+    """A text in work: what is known of it, and how many of its tokens were read."""
+
+    request: Request
+    tokens: list[int]
+    draws: Array
+    position: int = 0
+
+    @property
+    def unread(self) -> int:
+        return len(self.tokens) - self.position
+
+
+@dataclass(slots=True)
+class Counts:
+    """What an engine has done."""
+
+    answers: int = 0
+    cancelled: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    known_tokens: int = 0
+    answer_tokens: int = 0
+    turns: int = 0
+    hashing_s: float = 0.0
+
+
+class Engine:
+    """Answers requests of one model.
+
+    Args:
+        programs: the model's programs.
+        limits: the limits.
+    """
+
+    def __init__(self, programs: Programs, limits: Limits = Limits()) -> None:
+        self.programs, self.limits = programs, limits
+        self.counts = Counts()
+        self._chooser = Chooser(programs.vocabulary)
+        self._prefixes = Prefixes(limits.prefix_bytes)
+        self._least = min(limits.least_length, programs.context)
+        self._pool = Pool(programs.reader.heads, limits.slots, self._least)
+        self._rows: list[_Row] = []
+        self._queue: deque[Request] = deque()
+        self._changed = Condition()
+        self._is_stopped = False
+        self._thread: Thread | None = None
+
+    def list_sizes(self) -> list[tuple[int, int, int]]:
+        """Return texts, tokens and positions of the passes that there may be, small ones first."""
+        lengths = [self._least]
+        while lengths[-1] < self.programs.context:
+            lengths.append(min(_GROWTH * lengths[-1], self.programs.context))
+        slots = self.limits.slots
+        texts = sorted({min(1 << n, slots) for n in range((slots - 1).bit_length() + 1)})
+        chunks = [(1, count) for count in self.limits.chunks]
+        return [(*it, length) for length in lengths for it in [*((n, 1) for n in texts), *chunks]]
+
+    def prepare(self, size: tuple[int, int, int]) -> None:
+        """Make a pass ready, which would be made when it is needed first."""
+        texts, count, length = size
+        self.programs.find_chunk(texts, count, length, has_logits=count == 1)
+
+    @property
+    def active(self) -> int:
+        """Texts in work."""
+        return len(self._rows)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a slot."""
+        return len(self._queue)
+
+    def check(self, question: Question) -> None:
+        """Refuse a question that the model can't answer.
+
+        Raises:
+            RequestRefused: it is too long, or has tokens that the model does not know.
+        """
+        if question.tokens > self.programs.context:
+            raise RequestRefused(
+                f"{len(question.prompt)} tokens of prompt and {question.most} of answer are more "
+                f"than the {self.programs.context} of the context; ask for less",
+                "max_tokens",
+            )
+        least, most = min(question.prompt), max(question.prompt)
+        if least < 0 or most >= self.programs.vocabulary:
+            raise RequestRefused(
+                f"the prompt has the token {least if least < 0 else most}; the model's are 0 to "
+                f"{self.programs.vocabulary - 1}",
+                "prompt",
+            )
+
+    def submit(self, request: Request) -> None:
+        """Let a request wait for a slot.
+
+        Raises:
+            RequestRefused: it can't be answered, or too many wait.
+        """
+        self.check(request.question)
+        with self._changed:
+            if self._is_stopped or len(self._queue) >= self.limits.waiting:
+                raise RequestRefused("too many requests wait; try again later", None, 429)
+            self._queue.append(request)
+            self._changed.notify()
+
+    def start(self) -> None:
+        """Answer from now on, on a thread of the engine's own."""
+        self._thread = Thread(target=self._work, name="engine", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End all requests, and the thread."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+        for request in [*(row.request for row in self._rows), *self._queue]:
+            request.done(RequestRefused("the server stops; ask another one", None, 503))
+        self._rows.clear()
+        self._queue.clear()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_stopped or self._queue or self._rows)
+                if self._is_stopped:
+                    return
+            self.turn()
+
+    def turn(self) -> None:
+        """Admit who waits, read a chunk of a prompt, and decode a token of every other text."""
+        self.counts.turns += 1
+        self._drop_ended()
+        self._admit()
+        if self._rows:
+            try:
+                self._fit()
+                self._read_chunk()
+                self._decode()
+            except MootError as error:
+                self.counts.failed += len(self._rows)
+                for row in self._rows:
+                    row.request.done(error)
+                self._rows.clear()
+
+    def _drop_ended(self) -> None:
+        """Free the slots of requests that were cancelled or take too long."""
+        latest = time.monotonic() - self.limits.request_s
+        with self._changed:
+            gone = [it for it in self._queue if it.is_cancelled or it.arrived < latest]
+            for request in gone:
+                self._queue.remove(request)
+        for number in reversed(range(len(self._rows))):
+            request = self._rows[number].request
+            if request.is_cancelled or request.arrived < latest:
+                gone.append(request)
+                self._remove(number)
+        for request in gone:
+            self.counts.cancelled += 1
+            slow = RequestRefused(
+                f"not answered within {self.limits.request_s:g} s; ask for less", None, 504
+            )
+            request.done(None if request.is_cancelled else slow)
+
+    def _admit(self) -> None:
+        while len(self._rows) < self.limits.slots:
+            with self._changed:
+                if not self._queue:
+                    return
+                request = self._queue.popleft()
+            question = request.question
+            draws = fill_in(question, question.tokens)["buffer.draws"][0]
+            row = _Row(request, list(question.prompt), draws)
+            self._pool.clear(len(self._rows))
+            self._rows.append(row)
+            self.counts.prompt_tokens += len(question.prompt)
+            found = self._prefixes.find(question.prompt[:-1])
+            if found is not None:
+                prefix, row.position = found
+                self._grow(row.position)
+                self._pool.write(len(self._rows) - 1, 0, prefix.arrays, 0, row.position)
+                self.counts.known_tokens += row.position
+
+    def _fit(self) -> None:
+        """Give the pool as many positions as are needed, or as few, while nobody is there."""
+        most = self.limits.chunks[-1] + 1  # a chunk, and the token that is decoded after it
+        reach = max(row.position + min(row.unread, most) for row in self._rows)
+        if len(self._rows) == 1 and self._pool.length > self._least:
+            self._pool.resize(self._find_length(reach), 1)
+        self._grow(reach)
+
+    def _grow(self, reach: int) -> None:
+        length = self._find_length(reach)
+        if length > self._pool.length:
+            self._pool.resize(length, len(self._rows))
+
+    def _find_length(self, reach: int) -> int:
+        length = self._least
+        while length < reach:
+            length = min(_GROWTH * length, self.programs.context)
+        return length
+
+    def _read_chunk(self) -> None:
+        """Read a chunk of the first prompt that is not read; its last token is left to decoding."""
+        number = next((n for n, row in enumerate(self._rows) if row.unread > 1), None)
+        if number is None:
+            return
+        row = self._rows[number]
+        wanted = row.unread - 1
+        chunk = next((n for n in self.limits.chunks if n >= wanted), self.limits.chunks[-1])
+        count = min(wanted, chunk)
+        tokens = np.zeros((1, chunk), np.int64)
+        tokens[0, :count] = row.tokens[row.position : row.position + count]
+        program = self.programs.find_chunk(1, chunk, self._pool.length, has_logits=False)
+        made = program.run(tokens, np.array([row.position]), self._pool.view(number, 1))
+        self._pool.write(number, row.position, made, 0, count)
+        row.position += count
+
+    def _decode(self) -> None:
+        ready = [n for n, row in enumerate(self._rows) if row.unread == 1]
+        if not ready:
+            return
+        texts = 1 << (len(self._rows) - 1).bit_length()
+        texts = min(texts, self.limits.slots)
+        tokens, starts = np.zeros((texts, 1), np.int64), np.zeros(texts, np.int64)
+        for number in ready:
+            row = self._rows[number]
+            tokens[number, 0], starts[number] = row.tokens[-1], row.position
+        program = self.programs.find_chunk(texts, 1, self._pool.length, has_logits=True)
+        logits, *made = program.run(tokens, starts, self._pool.view(0, texts))
+        for number in ready:
+            row = self._rows[number]
+            self._pool.write(number, row.position, made, number, 1)
+            row.position += 1
+        for number in reversed(ready):
+            self._extend(number, logits[number, 0])
+
+    def _extend(self, number: int, logits: Any) -> None:
+        """Choose a text's next token; end it where it is to end."""
+        row = self._rows[number]
+        request, question = row.request, row.request.question
+        draw = row.draws[row.position - 1]
+        token = self._chooser.choose(logits, question.sampling, draw)
+        row.tokens.append(token)
+        self.counts.answer_tokens += 1
+        is_over = request.take(token, logits) or token in request.ends
+        if is_over or len(row.tokens) == question.tokens:
+            answered = self._answer(number, Reason.STOP if is_over else Reason.LENGTH)
+            self._remove(number)
+            self.counts.answers += 1
+            request.done(answered)
+
+    def _answer(self, number: int, reason: Reason) -> Answered:
+        """Return what a text that ends commits to."""
+        row = self._rows[number]
+        question, begun = row.request.question, time.perf_counter()
+        length = self.programs.find_length(question)
+        arrays = self._pool.read(number, row.position, length)
+        answer = tuple(row.tokens[len(question.prompt) :])
+        made = commit(self.programs, question, answer, reason, arrays)
+        size = row.position * self._pool.position_bytes
+        if self._prefixes.can_keep(size):
+            self._prefixes.keep(row.tokens[: row.position], self._pool.read(number, row.position))
+        self.counts.hashing_s += time.perf_counter() - begun
+        return made
+
+    def _remove(self, number: int) -> None:
+        """Free a row, which the last one takes."""
+        last = len(self._rows) - 1
+        if number != last:
+            self._pool.move(last, number)
+            self._rows[number] = self._rows[last]
+        self._rows.pop()
+
+
+def commit(
+    programs: Programs,
+    question: Question,
+    answer: Sequence[int],
+    reason: Reason,
+    arrays: Iterable[Array],
+) -> Answered:
+    """Return what an answer commits to, given the keys and values after its last step."""
+    length = programs.find_length(question)
+    program = programs.find_answer(length)
+    tensors = fill_in(question, length)
+    tensors[TOKENS][0, len(question.prompt) : len(question.prompt) + len(answer)] = answer
+    tensors["buffer.position"] = np.array(
+        min(len(question.prompt) + len(answer) - 1, length - 1), np.int64
+    )
+    tensors["output.0"] = np.array([answer[-1]], np.int64)
+    names = [f"buffer.{kind}_{n}" for n in programs.reader.heads for kind in ("keys", "values")]
+    tensors |= dict(zip(names, arrays, strict=True))
+    end_root, answer_root = program.hash_end(tensors)
+    return Answered(
+        question,
+        tuple(answer),
+        reason,
+        length,
+        program.header,
+        program.hash_start(question),
+        end_root,
+        answer_root,
+        program.slots[TOKENS],
+    )

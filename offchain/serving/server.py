@@ -1,0 +1,112 @@
+"""Server: uvicorn, bounded in connections and in the time that a request's head may take.
+
+A connection is idle until the head of a request is there. Where all places are taken, the one that
+has been idle for longest is ended for a new one, so that clients that say nothing, or a byte a
+second, stop nobody. Bodies are bounded by the endpoint.
+"""
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from moot.offchain.errors import UsageError
+
+MOST_CONNECTIONS = 256
+HEAD_S = 10.0
+REST_S = 30.0
+"""Seconds that a connection may rest between requests."""
+
+_guests: dict["BoundedProtocol", None] = {}
+"""Connections without a request, those first that are so for longest."""
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection whose requests have to come in time."""
+
+    most_connections = MOST_CONNECTIONS
+    head_s = HEAD_S
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a place, if need be that of an idle connection."""
+        super().connection_made(transport)
+        self._ending: asyncio.TimerHandle | None = None
+        if len(self.connections) > self.most_connections:
+            idle = next(iter(_guests), None)
+            (idle or self).abort()
+        if not transport.is_closing():
+            self._rest()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; once a head is whole, its request has the time that it needs."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._work()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
+            self._rest()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place back."""
+        self._work()
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self._work()
+        self.transport.abort()
+
+    def _rest(self) -> None:
+        self._work()
+        _guests[self] = None
+        self._ending = self.loop.call_later(self.head_s, self.abort)
+
+    def _work(self) -> None:
+        _guests.pop(self, None)
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        UsageError: the address is taken, or none of this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"cannot listen at {host}:{port}: {error.strerror}; choose another --port"
+        ) from error
+    listener.listen(MOST_CONNECTIONS)
+    return listener
+
+
+def make_server(app: Starlette) -> uvicorn.Server:
+    """Return a server of an application; `run(sockets=[...])` serves until it is told to stop."""
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    config = uvicorn.Config(
+        app,
+        http=BoundedProtocol,
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=int(REST_S),
+        timeout_graceful_shutdown=5,
+    )
+    return uvicorn.Server(config)
