@@ -216,9 +216,9 @@ def a_fault_burns_half(step: ServiceStep) -> bool:
 
 
 def faults_stay(step: ServiceStep) -> bool:
-    """A provider that was at fault once stays at fault, and backs nothing and publishes nothing."""
+    """A provider that was at fault once stays at fault, and backs nothing any more."""
     at_fault = {it for it, bond in step.before.stakes.items() if bond.is_at_fault}
-    is_idle = step.provider not in at_fault or step.name not in {"stake", "publish", "challenge"}
+    is_idle = step.provider not in at_fault or step.name not in {"stake", "challenge"}
     return is_idle and all(step.after.stakes[it].is_at_fault for it in at_fault)
 
 

@@ -416,7 +416,6 @@ class Game:
         root = Tree(Tag.RECEIPT_NODE, digests).top if digests else TRUTH
         due = {Reason.NOT_NEXT} if first != done else set[Reason]()
         due |= {Reason.ABSURD_BATCH} if count == 0 else set()
-        due |= {Reason.AT_FAULT} if provider in self.truth.guilty else set()
         if self._make("publish", provider, (first, count, root), 0, due):
             self.truth.listed[provider] += digests
             self.truth.batches[provider].append((first, count))

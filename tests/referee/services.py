@@ -398,10 +398,12 @@ class Services:
         listed: Digest,
         proof: tuple[Digest, ...],
         reporter: Address = STRANGER,
+        signature: bytes | None = None,
     ) -> str | None:
         """Let somebody show that another receipt was published under a number."""
         self.announce(reporter, receipt.hash(self.model.domain), listed)
-        args = (receipt, self.sign(receipt), batch, listed, proof, SALT)
+        signature = self.sign(receipt) if signature is None else signature
+        args = (receipt, signature, batch, listed, proof, SALT)
         return self.call("prove_unlisted", reporter, *args)
 
     def redeem(
