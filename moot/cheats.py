@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from moot.offchain.providers.cheats.wrong_output import WrongOutput
     from moot.offchain.providers.cheats.wrong_start import WrongStart
+    from moot.offchain.providers.cheats.wrong_token import WrongToken
 
 _CLASSES = {row.place.rpartition(":")[2]: row.place for row in ALL_CHEATS.values()}
 
@@ -48,6 +49,7 @@ __all__ = [
     "WrongLearningRate",
     "WrongOutput",
     "WrongStart",
+    "WrongToken",
 ]
 
 

@@ -1,21 +1,44 @@
 """`moot receipt`: look at receipts of answers, check them, and take them to the chain."""
 
 import json
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 
 from moot.command import options
 from moot.command.groups import Group
+from moot.command.parties import json_lines, party, setting_options
+from moot.offchain.errors import UsageError
 
 if TYPE_CHECKING:
+    from moot.offchain.parties.events import Lines
+    from moot.offchain.parties.settings import Settings
     from moot.offchain.receipts.packed import SignedReceipt
+    from moot.offchain.serving.programs import Programs
+    from moot.offchain.serving.verdicts import Checked
 
 FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+REFUTED = 3
+UNVERIFIABLE = 4
 UNSOUND = 3
+LOST = 3
+_SETTINGS = ("chain", "service", "key", "password_from", "max_fee_gwei", "confirmations", "folder")
+
+model_of = click.option(
+    "--model", "folder", type=FOLDER, required=True, help="Your own copy of the checkpoint."
+)
+precision_of = click.option(
+    "--precision",
+    type=click.Choice(["fp32", "int8"]),
+    default="fp32",
+    show_default=True,
+    help="That of `moot serve`.",
+)
 
 
 @click.group(cls=Group, short_help="Look at receipts of answers, and check them.")
@@ -32,8 +55,7 @@ def receipt() -> None:
 )
 @click.argument("file", type=FILE)
 @options.as_json
-@click.pass_context
-def show(context: click.Context, file: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes it
+def show(file: Path, as_json: bool) -> int:  # noqa: FBT001 - click passes it
     """Show the receipt in FILE: its terms, its claim, and what backs it.
 
     It ends with 3 if no challenge of it could be decided. A receipt that is not signed by the
@@ -54,7 +76,193 @@ def show(context: click.Context, file: Path, as_json: bool) -> None:  # noqa: FB
         options.make_console().print(table)
         if not sound:
             click.echo("No challenge of this receipt could be decided: do not rely on it.")
-    context.exit(0 if sound else UNSOUND)
+    return 0 if sound else UNSOUND
+
+
+@receipt.command(
+    short_help="Run an answer again, and compare it with its receipt.",
+    epilog="\b\nExamples:\n"
+    "  moot receipt check answer.json --model checkpoint\n"
+    "  moot receipt check answer.json --model checkpoint --chain http://… --service 0x…",
+)
+@click.argument("file", type=FILE)
+@model_of
+@precision_of
+@setting_options("chain", "service")
+@options.as_json
+def check(
+    file: Path,
+    folder: Path,
+    precision: str,
+    config: Path | None,
+    as_json: bool,  # noqa: FBT001 - click passes it
+    **given: Any,
+) -> int:
+    """Say whether the answer in FILE is that of the model, in one pass over its tokens.
+
+    FILE is what /v1/receipts/ID gives. VERIFIED ends with 0, REFUTED with 3, UNVERIFIABLE with 4:
+    the receipt is of another model, question or text than these. With --chain and --service it is
+    said, too, whether the receipt still may be challenged, and what stands behind it.
+    """
+    from moot.offchain.receipts.documents import read_document  # noqa: PLC0415 - imports much
+    from moot.offchain.serving.verdicts import Verdict  # noqa: PLC0415 - likewise
+
+    signed, document = read_document(file)
+    with party(config, given, as_json=as_json) as (settings, tell):
+        backing = _look(settings, tell, signed) if settings.chain or settings.service else {}
+    checked = _check(signed, document, folder, precision)
+    result = {
+        "verdict": checked.verdict.value,
+        "recomputation": checked.recomputation.value,
+        "line": checked.line,
+        "token": checked.token,
+        "step": checked.step,
+        "operator": checked.operator,
+        "element": checked.element,
+        **backing,
+    }
+    if as_json:
+        click.echo(json.dumps(result))
+    else:
+        click.echo(f"{checked.verdict.value}: {checked.line}")
+        for line in backing.get("lines", ()):
+            click.echo(line)
+    ends = {Verdict.VERIFIED: 0, Verdict.REFUTED: REFUTED, Verdict.UNVERIFIABLE: UNVERIFIABLE}
+    return ends[checked.verdict]
+
+
+@receipt.command(
+    short_help="Take a wrong receipt to the chain, and play that to its end.",
+    epilog="\b\nExamples:\n"
+    "  moot receipt challenge answer.json --model checkpoint --config watcher.toml",
+)
+@click.argument("file", type=FILE)
+@model_of
+@precision_of
+@setting_options(*_SETTINGS)
+@json_lines
+def challenge(
+    file: Path,
+    folder: Path,
+    precision: str,
+    config: Path | None,
+    as_json: bool,  # noqa: FBT001 - click passes it
+    **given: Any,
+) -> int:
+    """Challenge the receipt in FILE with the right claim, and defend that to the end.
+
+    The answer is run first, step by step: a receipt that is right is not challenged, since that
+    would lose the bond. Whoever is interrupted goes on by the same command. Ends with 0 when the
+    provider has lost, 3 when it has not.
+    """
+    from moot.offchain.parties.accuser import accuse  # noqa: PLC0415 - imports the chain
+    from moot.offchain.receipts.documents import read_document  # noqa: PLC0415 - imports much
+    from moot.offchain.serving.tasks import make_task, read_asked  # noqa: PLC0415 - likewise
+    from moot.offchain.serving.verdicts import Verdict, check_receipt  # noqa: PLC0415 - likewise
+
+    signed, document = read_document(file)
+    with party(config, given, as_json=as_json) as (settings, tell):
+        programs, asked = _load(folder, precision, document), read_asked(document)
+        checked = check_receipt(signed, asked, programs)
+        tell("checked", f"{checked.verdict.value}: {checked.line}", verdict=checked.verdict.value)
+        if checked.verdict is not Verdict.REFUTED:
+            raise UsageError("only a receipt that is refuted can be challenged")
+        task = make_task(programs, asked.question, signed.receipt.steps)
+        has_won = accuse(_give_store(settings), tell, signed, task)
+        line = "the provider has lost a bond" if has_won else "the provider has lost nothing"
+        tell("ended", line, has_won=has_won)
+    return 0 if has_won else LOST
+
+
+@receipt.command(
+    short_help="Defend your receipts whenever one is challenged.",
+    epilog="\b\nExamples:\n"
+    "  moot receipt defend --model checkpoint --receipts receipts --config provider.toml",
+)
+@model_of
+@precision_of
+@click.option("--receipts", type=FOLDER, required=True, help="That of `moot serve`.")
+@setting_options(*_SETTINGS, "cheat")
+@json_lines
+def defend(
+    folder: Path,
+    precision: str,
+    receipts: Path,
+    config: Path | None,
+    as_json: bool,  # noqa: FBT001 - click passes it
+    **given: Any,
+) -> None:
+    """Play every challenge of your receipts to its end, until this is terminated.
+
+    A challenge of an honest receipt is won by whoever makes its moves in time: what they need is
+    computed again from the model and the book of receipts.
+    """
+    from moot.offchain.parties.defender import defend as play_all  # noqa: PLC0415 - the chain
+    from moot.offchain.parties.services import opened_service  # noqa: PLC0415 - likewise
+    from moot.offchain.receipts.book import BookReader  # noqa: PLC0415 - imports much
+    from moot.offchain.serving.checkpoints import load  # noqa: PLC0415 - likewise
+    from moot.offchain.serving.tasks import TaskFinder  # noqa: PLC0415 - likewise
+
+    with party(config, given, as_json=as_json) as (settings, tell):
+        with opened_service(settings, tell, signs=False) as context:
+            challenges = context.service.challenges
+        programs = load(folder, precision=precision).programs
+        find = TaskFinder(BookReader(receipts), programs)
+        tell("defending", f"receipts in {receipts} are defended", challenges=challenges)
+        play_all(_give_store(settings), tell, challenges, find)
+
+
+def _give_store(settings: "Settings") -> "Settings":
+    """Return settings with a store of the party's own, for the tasks that it makes itself."""
+    return replace(settings, store=str(Path(settings.folder) / "tasks"))
+
+
+def _load(folder: Path, precision: str, document: "Mapping[str, Any]") -> "Programs":
+    """Return the model's programs, for the length that a document names."""
+    from moot.offchain.serving.checkpoints import load  # noqa: PLC0415 - imports torch
+
+    length = document.get("length")
+    programs = load(folder, precision=precision).programs
+    if type(length) is int and 2 <= length < programs.context:
+        return load(folder, precision=precision, context=length).programs
+    return programs
+
+
+def _check(
+    signed: "SignedReceipt", document: "Mapping[str, Any]", folder: Path, precision: str
+) -> "Checked":
+    from moot.offchain.serving.tasks import read_asked  # noqa: PLC0415 - imports torch
+    from moot.offchain.serving.verdicts import check_receipt  # noqa: PLC0415 - likewise
+
+    return check_receipt(signed, read_asked(document), _load(folder, precision, document))
+
+
+def _look(settings: "Settings", tell: "Lines", signed: "SignedReceipt") -> dict[str, Any]:
+    """Return what a service says of a receipt: whether it may be challenged, and what backs it."""
+    from moot.offchain.parties.services import opened_service  # noqa: PLC0415 - the chain
+
+    receipt = signed.receipt
+    with opened_service(settings, tell, signs=False) as context:
+        service, block = context.service, context.service.chain.block_number()
+        if service.domain != signed.domain:
+            raise UsageError(
+                f"the receipt is for service {signed.domain.service} on chain "
+                f"{signed.domain.chain_id}, which is not this one"
+            )
+        bond_wei = service.get_bond(receipt.provider, receipt.last_block)
+        job = service.find_job(signed.digest)
+    lines = []
+    if receipt.issued_block > block:
+        lines.append(f"it is from the future: block {receipt.issued_block}, and this is {block}")
+    if receipt.last_block < block:
+        lines.append(f"it has expired: block {receipt.last_block} was the last to challenge it")
+    if receipt.open_wei > bond_wei:
+        lines.append(
+            f"the bond does not cover it: {receipt.open_wei} wei are promised, {bond_wei} stand"
+        )
+    if job is not None:
+        lines.append(f"it was challenged, in job {job}")
+    return {"block": block, "bond_wei": bond_wei, "job": job, "lines": lines}
 
 
 def _list_fields(signed: "SignedReceipt") -> dict[str, str | int]:

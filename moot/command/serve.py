@@ -67,6 +67,9 @@ _EXTRA = "moot serve needs starlette, uvicorn and transformers; pip install 'moo
     show_default=True,
     help="The price of a token that is read or written.",
 )
+@click.option(
+    "--cheat", default="", help="wrong-token:token=N: lie about this token of each answer."
+)
 @setting_options("chain", "service", "key", "password_from")
 @json_lines
 def serve(
@@ -81,6 +84,7 @@ def serve(
     no_receipts: bool,  # noqa: FBT001 - click passes it
     stake_wei: int | None,
     token_price_wei: int,
+    cheat: str,
     config: Path | None,
     as_json: bool,  # noqa: FBT001 - likewise
     **given: Any,
@@ -94,6 +98,7 @@ def serve(
     try:
         from moot.offchain.serving.checkpoints import load  # noqa: PLC0415 - imports torch
         from moot.offchain.serving.engine import Engine, Limits  # noqa: PLC0415 - likewise
+        from moot.offchain.serving.lying import LyingEngine  # noqa: PLC0415 - likewise
         from moot.offchain.serving.server import listen  # noqa: PLC0415 - optional
     except ImportError as error:
         raise UsageError(f"{_EXTRA} ({error})") from error
@@ -102,7 +107,10 @@ def serve(
     with party(config, given, as_json=as_json) as (settings, tell):
         listener = listen(host, port)
         model = load(folder, name, context=context, precision=precision)
-        engine = Engine(model.programs, Limits(slots=slots))
+        limits = Limits(slots=slots)
+        engine = (
+            LyingEngine(model.programs, limits, cheat) if cheat else Engine(model.programs, limits)
+        )
         _warm(engine, tell)
         kept = receipts or Path("receipts")
         with _signing(settings, tell, kept, stake_wei, token_price_wei, no_receipts) as issuer:

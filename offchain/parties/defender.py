@@ -10,12 +10,12 @@ from dataclasses import replace
 from moot.contracts.model.types import Terms
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.datastore.store import open_store
-from moot.offchain.disputes.play.actors import Player
 from moot.offchain.parties.context import Deputy, PartyContext, StandIn
 from moot.offchain.parties.daemon import PartyDaemon, opened_daemon
 from moot.offchain.parties.events import Tell
 from moot.offchain.parties.recall import Recalled
 from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.watcher import Doubter
 from moot.offchain.parties.works import Work
 from moot.offchain.parties.workshop import Checks
 from moot.offchain.providers.publication import put_task
@@ -31,6 +31,8 @@ class _JobLeft(Exception):  # noqa: N818 - no fault: it ends the daemon's turns
 
 class Defender(PartyDaemon):
     """A member of challenges, which plays all those that its account is in.
+
+    The one that it is told of it joins, if nobody there has claimed what it has computed.
 
     Args:
         context: where it works; its referee is the contract of challenges.
@@ -48,7 +50,7 @@ class Defender(PartyDaemon):
     def consider(self, work: Work) -> None:
         """See PartyDaemon."""
         run = self.recall(work)
-        if work.standing is Standing.NONE or self._only not in {None, work.job_id}:
+        if work.job_id != self._only and (work.standing is Standing.NONE or self._only is not None):
             self.leave(work)
         elif run is not None:
             self._sit_down(work, run)
@@ -67,7 +69,7 @@ class Defender(PartyDaemon):
 
     def _sit_down(self, work: Work, run: Recalled) -> None:
         self.set_aside(work)
-        member = Player("member", self.context.address, run)
+        member = Doubter("member", self.context.address, run)
         deputy = Deputy("member", self.context.address, (member,))
         patience = self.context.settings.stand_in_blocks
         others = [deputy] if work.job.status is Status.OPEN else []

@@ -54,4 +54,9 @@ LOG_CHEATS: Mapping[str, CheatEntry] = {
 }
 """The cheats of whoever writes the logs of a program in `logged`."""
 
-ALL_CHEATS: Mapping[str, CheatEntry] = {**CHEATS, **LOG_CHEATS}
+ANSWER_CHEATS: Mapping[str, CheatEntry] = {
+    "wrong-token": _row("writes another token into an answer", "WrongToken", "token"),
+}
+"""The cheats of whoever answers by a language model."""
+
+ALL_CHEATS: Mapping[str, CheatEntry] = {**CHEATS, **LOG_CHEATS, **ANSWER_CHEATS}

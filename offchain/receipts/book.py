@@ -30,8 +30,9 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS owner (chain_id INTEGER, service TEXT, provider TEXT);
 CREATE TABLE IF NOT EXISTS receipts (
     number INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, last_block INTEGER NOT NULL,
-    packed BLOB NOT NULL, request BLOB NOT NULL
+    start_root BLOB NOT NULL, packed BLOB NOT NULL, request BLOB NOT NULL
 );
+CREATE INDEX IF NOT EXISTS starts ON receipts (start_root);
 CREATE INDEX IF NOT EXISTS ends ON receipts (last_block, number);
 """
 
@@ -77,6 +78,12 @@ class BookReader:
     def find(self, digest: Digest) -> Entry | None:
         """Return the receipt with a digest, if it is in the book."""
         return _find(self._base, digest)
+
+    def find_start(self, start_root: Digest) -> list[Entry]:
+        """Return the receipts of runs that began with a state."""
+        query = "SELECT packed, request FROM receipts WHERE start_root = ? ORDER BY number"
+        rows = self._base.execute(query, (start_root,)).fetchall()
+        return [Entry(SignedReceipt.unpack(row[0]), row[1]) for row in rows]
 
     def list_from(self, number: int, count: int = MOST_LISTED) -> Iterator[SignedReceipt]:
         """Yield receipts in the order of their numbers, from one number on."""
@@ -168,9 +175,12 @@ class Book:
                 )
             signature = sign(numbered.hash(self.domain))
             signed = SignedReceipt(self.domain, numbered, signature)
-            row = (numbered.number, signed.digest, numbered.last_block, signed.pack(), request)
+            row = (numbered.number, signed.digest, numbered.last_block, numbered.start_root)
             try:
-                self._base.execute("INSERT INTO receipts VALUES (?, ?, ?, ?, ?)", row)
+                self._base.execute(
+                    "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?)",
+                    (*row, signed.pack(), request),
+                )
             except sqlite3.Error as error:
                 raise StoreError(f"cannot write a receipt: {error}") from error
             return signed

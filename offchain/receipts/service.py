@@ -6,11 +6,12 @@ from typing import Any, Self
 from eth_utils.address import to_checksum_address
 
 from moot.contracts.compiler import compile_contract
-from moot.contracts.model.abi import unpack_balance
+from moot.contracts.model.abi import unpack_balance, unpack_job
 from moot.contracts.model.bonds import Balance
 from moot.contracts.model.receipts import Domain, Voucher
 from moot.contracts.model.signatures import is_signed
 from moot.contracts.model.types import Address
+from moot.contracts.reasons import Status
 from moot.offchain.chain import Chain, Contract
 from moot.offchain.chain.receipts import GAS_LIMIT
 from moot.offchain.chain.receipts import Address as ChainAddress
@@ -56,11 +57,8 @@ class ChainService:
         self._contract = _bind(chain, address)
         self.domain = Domain(chain.chain_id, _checksum(address))
         self.challenges: Address = _checksum(self._contract.call("challenges_contract"))
-
-    @property
-    def contract(self) -> Contract:
-        """The contract."""
-        return self._contract
+        place = ChainAddress(self.challenges.lower())
+        self._challenges = chain.at(compile_contract("challenges"), place)
 
     def get_bond(self, provider: Address, last_block: int) -> int:
         """Return what stands of a provider's bond up to a block, in wei."""
@@ -117,6 +115,29 @@ class ChainService:
         mined = self.transact("challenge", *args, sender=sender, value_wei=value_wei)
         (event,) = (it for it in mined.events if it.name == "Challenged")
         return int(event.args["job_id"])
+
+    def is_open(self, job_id: int) -> bool:
+        """Whether a challenge goes on."""
+        return unpack_job(self._challenges.call("jobs", job_id)).status is Status.OPEN
+
+    def refute_answer(
+        self,
+        signed: SignedReceipt,
+        proven: tuple[Digest, list[Digest], Digest, list[Digest]],
+        salt: Digest,
+        sender: Address,
+    ) -> None:
+        """Show that a receipt's own last state has another answer, which was announced before.
+
+        Args:
+            signed: the receipt.
+            proven: the last state's root and its proof in the history, the answer's root there and
+                its proof in the state.
+            salt: the salt of the announcement.
+            sender: who calls.
+        """
+        args = (astuple(signed.receipt), signed.signature, *proven, salt)
+        self.transact("refute_answer", *args, sender=sender)
 
     def publish(self, receipts: list[SignedReceipt], first: int, provider: Address) -> Digest:
         """Publish a provider's next receipts, and return the top of their tree.

@@ -319,8 +319,8 @@ class Engine:
         """Choose a text's next token; end it where it is to end."""
         row = self._rows[number]
         request, question = row.request, row.request.question
-        draw = row.draws[row.position - 1]
-        token = self._chooser.choose(logits, question.sampling, draw)
+        chosen = self._chooser.choose(logits, question.sampling, row.draws[row.position - 1])
+        token = self.write(chosen, len(row.tokens) - len(question.prompt))
         row.tokens.append(token)
         self.counts.answer_tokens += 1
         is_over = request.take(token, logits) or token in request.ends
@@ -329,6 +329,11 @@ class Engine:
             self._remove(number)
             self.counts.answers += 1
             request.done(answered)
+
+    def write(self, chosen: int, place: int) -> int:
+        """Return the token that is written at a place of an answer: the one that was chosen."""
+        del place
+        return chosen
 
     def _answer(self, number: int, reason: Reason) -> Answered:
         """Return what a text that ends commits to."""

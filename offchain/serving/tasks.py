@@ -1,0 +1,126 @@
+"""Tasks of answers: what a receipt's challenge is about, made of a request and the model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from moot.contracts.model.types import Terms
+from moot.offchain import bounded_json
+from moot.offchain.commitments.tensors import compute_tensor_root
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.errors import ReceiptError, UsageError
+from moot.offchain.frontend.generation.answering import Question, Sampling, fill_in
+from moot.offchain.providers.task import Task
+from moot.offchain.receipts.book import BookReader
+from moot.offchain.serving.programs import TOKENS, AnswerProgram, Programs
+
+MOST_TOKENS = 1 << 20
+"""More than a text has of any model that we know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, and the answer that a document says came of it.
+
+    Attributes:
+        question: the question.
+        answer: the tokens of the answer, one at least.
+    """
+
+    question: Question
+    answer: tuple[int, ...]
+
+    @property
+    def steps(self) -> int:
+        """The steps that make the answer."""
+        return len(self.question.prompt) + len(self.answer) - 1
+
+    def hash_text(self, program: AnswerProgram) -> Digest:
+        """Return the root of the tensor of tokens in a state that ends with this answer."""
+        tokens = fill_in(self.question, program.length)[TOKENS]
+        first = len(self.question.prompt)
+        tokens[0, first : first + len(self.answer)] = self.answer
+        return compute_tensor_root(tokens)
+
+
+def read_asked(document: Mapping[str, Any]) -> Asked:
+    """Return what was asked and answered, as a document of /v1/receipts/ID says it.
+
+    Raises:
+        ReceiptError: the document does not say it.
+    """
+    try:
+        question = read_question(document["request"])
+        answer = _read_tokens(document["answer"])
+    except (KeyError, TypeError) as error:
+        raise ReceiptError("the file does not say what was asked and answered") from error
+    if not 1 <= len(answer) <= question.most:
+        raise ReceiptError(
+            f"the file has an answer of {len(answer)} tokens to a question for "
+            f"{question.most} at most"
+        )
+    return Asked(question, answer)
+
+
+def read_question(request: Mapping[str, Any]) -> Question:
+    """Return the question of a request, as receipts' documents and books have it.
+
+    Raises:
+        ReceiptError: it is none.
+    """
+    try:
+        sampling = Sampling(
+            temperature=float(request["temperature"]),
+            top_k=_read_count(request["top_k"]),
+            top_p=float(request["top_p"]),
+            seed=_read_count(request["seed"]),
+        )
+        return Question(
+            _read_tokens(request["prompt"]), _read_count(request["max_tokens"]), sampling
+        )
+    except (KeyError, TypeError, ValueError, OverflowError, UsageError) as error:
+        raise ReceiptError(f"the request of a receipt makes no sense: {error}") from error
+
+
+def make_task(programs: Programs, asked: Question, steps: int) -> Task:
+    """Return the task of an answer: the one-row program, run for so many steps."""
+    program = programs.find_answer(programs.find_length(asked))
+    return Task(program.program, program.make_start(asked), lambda _: (), steps, steps)
+
+
+def _read_tokens(tokens: Any) -> tuple[int, ...]:
+    if not isinstance(tokens, list) or len(tokens) > MOST_TOKENS:
+        raise TypeError("tokens are a list")
+    if not all(type(token) is int and 0 <= token < 1 << 31 for token in tokens):
+        raise TypeError("a token is a number")
+    return tuple(tokens)
+
+
+def _read_count(number: Any) -> int:
+    if type(number) is not int or not 0 <= number < 1 << 64:
+        raise TypeError(f"{number!r:.40} is no count")
+    return int(np.uint64(number))
+
+
+@dataclass(frozen=True)
+class TaskFinder:
+    """Finds the task of a challenge of one of a book's receipts.
+
+    Attributes:
+        book: the receipts.
+        programs: the model's programs.
+    """
+
+    book: BookReader
+    programs: Programs
+
+    def __call__(self, terms: Terms) -> Task | None:
+        """Return the task of a challenge's terms; None if no receipt of the book has them."""
+        for entry in self.book.find_start(terms.start_root):
+            receipt = entry.signed.receipt
+            if (receipt.program_top, receipt.steps) == (terms.program_top, terms.steps):
+                question = read_question(bounded_json.decode(entry.request))
+                return make_task(self.programs, question, receipt.steps)
+        return None
