@@ -1,6 +1,7 @@
 """`moot receipt`: look at receipts of answers, check them, and take them to the chain."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -162,7 +163,7 @@ def challenge(
 
     signed, document = read_document(file)
     with party(config, given, as_json=as_json) as (settings, tell):
-        programs, asked = _load(folder, precision, document), read_asked(document)
+        programs, asked = _Finder(folder, precision)(document), read_asked(document)
         checked = check_receipt(signed, asked, programs)
         tell("checked", f"{checked.verdict.value}: {checked.line}", verdict=checked.verdict.value)
         if checked.verdict is not Verdict.REFUTED:
@@ -212,20 +213,77 @@ def defend(
         play_all(_give_store(settings), tell, challenges, find)
 
 
+@receipt.command(
+    short_help="Sample receipts that clients hand over, and challenge what is wrong.",
+    epilog="\b\nExamples:\n"
+    "  moot receipt watch inbox --model checkpoint --rate 0.1 --config watcher.toml",
+)
+@click.argument("inbox", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@model_of
+@precision_of
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="The share of answers to run again; receipts are compared in any case.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, options.MAX_SEED),
+    help="What answers are drawn from  [default: what nobody can know].",
+)
+@setting_options(*_SETTINGS)
+@json_lines
+def watch(
+    inbox: Path,
+    folder: Path,
+    precision: str,
+    rate: float,
+    seed: int | None,
+    config: Path | None,
+    as_json: bool,  # noqa: FBT001 - click passes it
+    **given: Any,
+) -> None:
+    """Look at each file that comes into INBOX, what /v1/receipts/ID gives, until terminated.
+
+    With --key a receipt that is refuted is challenged and played to its end, and two receipts of a
+    provider that do not go together cost it its bond. Without a key nothing is sent.
+    """
+    from moot.offchain.parties.receipt_watcher import ReceiptWatcher  # noqa: PLC0415 - the chain
+
+    with party(config, given, as_json=as_json) as (settings, tell):
+        drawn = secrets.randbits(64) if seed is None else seed
+        finder = _Finder(folder, precision)
+        watcher = ReceiptWatcher(_give_store(settings), tell, inbox, finder, rate, drawn)
+        tell("watching", f"receipts in {inbox} are watched", rate=rate)
+        watcher.run()
+
+
 def _give_store(settings: "Settings") -> "Settings":
     """Return settings with a store of the party's own, for the tasks that it makes itself."""
     return replace(settings, store=str(Path(settings.folder) / "tasks"))
 
 
-def _load(folder: Path, precision: str, document: "Mapping[str, Any]") -> "Programs":
-    """Return the model's programs, for the length that a document names."""
-    from moot.offchain.serving.checkpoints import load  # noqa: PLC0415 - imports torch
+class _Finder:
+    """Finds the model's programs for the length that a document names; each is loaded once."""
 
-    length = document.get("length")
-    programs = load(folder, precision=precision).programs
-    if type(length) is int and 2 <= length < programs.context:
-        return load(folder, precision=precision, context=length).programs
-    return programs
+    def __init__(self, folder: Path, precision: str) -> None:
+        self._folder, self._precision = folder, precision
+        self._known: dict[int | None, Programs] = {}
+
+    def __call__(self, document: "Mapping[str, Any]") -> "Programs":
+        whole, length = self._load(None), document.get("length")
+        is_shorter = type(length) is int and 2 <= length < whole.context
+        return self._load(length) if is_shorter else whole
+
+    def _load(self, context: int | None) -> "Programs":
+        from moot.offchain.serving.checkpoints import load  # noqa: PLC0415 - imports torch
+
+        if context not in self._known:
+            loaded = load(self._folder, precision=self._precision, context=context)
+            self._known[context] = loaded.programs
+        return self._known[context]
 
 
 def _check(
@@ -234,7 +292,8 @@ def _check(
     from moot.offchain.serving.tasks import read_asked  # noqa: PLC0415 - imports torch
     from moot.offchain.serving.verdicts import check_receipt  # noqa: PLC0415 - likewise
 
-    return check_receipt(signed, read_asked(document), _load(folder, precision, document))
+    programs = _Finder(folder, precision)(document)
+    return check_receipt(signed, read_asked(document), programs)
 
 
 def _look(settings: "Settings", tell: "Lines", signed: "SignedReceipt") -> dict[str, Any]:

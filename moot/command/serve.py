@@ -155,8 +155,11 @@ def _signing(
     if no_receipts:
         yield None
         return
+    from eth_utils.address import to_checksum_address  # noqa: PLC0415 - slow to import
+
     from moot.contracts.model.types import MIN_BOND_WEI  # noqa: PLC0415 - imports numpy
-    from moot.offchain.parties.services import opened_service  # noqa: PLC0415 - the chain
+    from moot.offchain.parties.context import open_keys  # noqa: PLC0415 - the chain
+    from moot.offchain.parties.services import opened_service  # noqa: PLC0415 - likewise
     from moot.offchain.receipts.book import Book  # noqa: PLC0415 - imports eth_abi
     from moot.offchain.receipts.issuing import Conditions, Issuer  # noqa: PLC0415 - likewise
     from moot.offchain.serving.issuing import Looking, Signing  # noqa: PLC0415 - likewise
@@ -164,9 +167,11 @@ def _signing(
     if not settings.key:
         raise UsageError("receipts need --key, --chain and --service; or choose --no-receipts")
     conditions = Conditions(stake_wei or MIN_BOND_WEI, token_price_wei=token_price_wei)
-    with opened_service(settings, tell, signs=True) as context:
-        assert context.key is not None
-        provider, key = context.address, context.key
-        with Book(folder, context.service.domain, provider) as book:
-            look = Looking(context.service, provider)
-            yield Signing(Issuer(book, key.sign_digest, conditions, look))
+    (key,) = open_keys(settings, tell)
+    provider = str(to_checksum_address(key.address))
+    with (
+        opened_service(settings, tell, signs=False) as context,  # another process may send
+        Book(folder, context.service.domain, provider) as book,
+    ):
+        look = Looking(context.service, provider)
+        yield Signing(Issuer(book, key.sign_digest, conditions, look))

@@ -13,6 +13,7 @@ import click
 from moot.command import options
 from moot.command.groups import Group
 from moot.command.parties import json_lines, party
+from moot.command.testnet_answers import LIE, play_answers
 from moot.offchain.errors import MootError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def testnet() -> None:
     epilog="\b\n"
     "Examples:\n"
     "  moot testnet up --providers 3 --cheat wrong-output\n"
-    "  moot testnet up --providers 0 --folder net",
+    "  moot testnet up --providers 0 --folder net\n"
+    "  moot testnet up --serve checkpoint",
 )
 @click.option("--providers", type=click.IntRange(min=0, max=32), default=2, show_default=True)
 @click.option("--cheat", default="", help="What the first provider does otherwise than agreed.")
@@ -43,6 +45,13 @@ def testnet() -> None:
     metavar="PROGRAM",
     help=f"What the client has run: {options.PROGRAM_HELP} The net ends with this job.  [default: "
     "mlp, if there are providers, and the net stays]",
+)
+@click.option(
+    "--serve",
+    "served",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="A checkpoint that the providers answer by, with receipts, instead of running a job; the "
+    "first one lies about a token, or as --cheat says.",
 )
 @click.option("--watcher", is_flag=True, help="Start a watcher, too, which may bond a claim.")
 @options.leaf
@@ -65,6 +74,7 @@ def up(
     providers: int,
     cheat: str,
     job: str | None,
+    served: Path | None,
     watcher: bool,  # noqa: FBT001 - click passes it
     leaf: str | None,
     precision: str,
@@ -95,6 +105,11 @@ def up(
             folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="moot-testnet-")))
             os.environ.setdefault(FOLDER_VARIABLE, str(folder / "accounts"))
         net = kept.enter_context(Testnet(folder.resolve(), MOOT, tell, block_seconds, arithmetic))
+        if served is not None:
+            play_answers(net, tell, served.resolve(), providers, cheat or LIE)
+            tell("ready", "ready; the net stays until it is interrupted")
+            net.processes["node"].wait()
+            raise MootError("the node of the net has ended")
         if is_ruled:
             net.name_verifier()
         for number in range(providers):

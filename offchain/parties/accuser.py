@@ -34,14 +34,6 @@ class _Case:
     run: Run
     store: Store
 
-    def get_salt(self) -> Digest:
-        """Return the salt of the announcement, which is on the disk before it is used."""
-        noted = self.store.get_json(SALT)
-        if noted is None:
-            noted = secrets.token_hex(32)
-            self.store.put_json(SALT, noted)
-        return bytes.fromhex(noted)
-
 
 def accuse(settings: Settings, tell: Tell, signed: SignedReceipt, task: Task) -> bool:
     """Run a receipt's task, challenge its claim if it is wrong, and play that to its end.
@@ -68,11 +60,7 @@ def accuse(settings: Settings, tell: Tell, signed: SignedReceipt, task: Task) ->
     run.compute()
     case = _Case(signed, run, store)
     with opened_service(settings, tell, signs=True) as context:
-        if context.service.domain != signed.domain:
-            raise UsageError(
-                f"the receipt is for service {signed.domain.service} on chain "
-                f"{signed.domain.chain_id}; choose that --service"
-            )
+        _require_service(context, signed)
         if run.history.top == signed.receipt.history:
             return _refute_answer(context, tell, case)
         job_id = _find_job(context, case, tell)
@@ -84,6 +72,51 @@ def accuse(settings: Settings, tell: Tell, signed: SignedReceipt, task: Task) ->
     return play_challenge(settings, tell, challenges, job_id, find_task)
 
 
+def accuse_of_conflict(
+    settings: Settings, tell: Tell, pair: tuple[SignedReceipt, SignedReceipt]
+) -> None:
+    """Show two receipts that do not go together, for half of their provider's bond.
+
+    Args:
+        settings: the party's: the chain, the service, a key and a folder.
+        tell: takes events.
+        pair: the receipts, the lower number first.
+
+    Raises:
+        UsageError: a setting is missing, or they are for another service.
+        ChainError, StoreError: the chain or the disk fails.
+    """
+    settings.require("folder")
+    digests = (pair[0].digest, pair[1].digest)
+    store = Store(Path(settings.folder) / "conflicts" / (digests[0] + digests[1]).hex()[:96])
+    store.disk.make_private()
+    with opened_service(settings, tell, signs=True) as context:
+        _require_service(context, pair[0])
+        salt = _get_salt(store)
+        _announce(context, digests, salt)
+        context.service.prove_conflict(pair, salt, context.address)
+    provider = pair[0].receipt.provider
+    line = f"{provider} has lost its bond: two of its receipts do not go together"
+    tell("faulted", line, fault=Fault.CONFLICT.name, provider=provider)
+
+
+def _require_service(context: ServiceContext, signed: SignedReceipt) -> None:
+    if context.service.domain != signed.domain:
+        raise UsageError(
+            f"the receipt is for service {signed.domain.service} on chain "
+            f"{signed.domain.chain_id}; choose that --service"
+        )
+
+
+def _get_salt(store: Store) -> Digest:
+    """Return the salt of an announcement, which is on the disk before it is used."""
+    noted = store.get_json(SALT)
+    if noted is None:
+        noted = secrets.token_hex(32)
+        store.put_json(SALT, noted)
+    return bytes.fromhex(noted)
+
+
 def _refute_answer(context: ServiceContext, tell: Tell, case: _Case) -> bool:
     """Show that a claim's own last state has another answer, if it has."""
     receipt, run = case.signed.receipt, case.run
@@ -91,11 +124,12 @@ def _refute_answer(context: ServiceContext, tell: Tell, case: _Case) -> bool:
     found = tree.node(0, receipt.answer_slot)
     if found == receipt.answer:
         raise UsageError("the receipt is right; whoever challenges it loses a bond")
-    _announce(context, case, found)
+    salt = _get_salt(case.store)
+    _announce(context, (case.signed.digest, found), salt)
     history, place = run.history, receipt.answer_slot
     state = (history.node(0, history.count - 1), history.proof(history.count - 1))
     proven = (*state, found, tree.proof(place))
-    context.service.refute_answer(case.signed, proven, case.get_salt(), context.address)
+    context.service.refute_answer(case.signed, proven, salt, context.address)
     line = "the provider has lost its bond: its receipt's answer is not that of its own last state"
     tell("faulted", line, fault=Fault.OTHER_ANSWER.name, provider=receipt.provider)
     return True
@@ -111,17 +145,17 @@ def _find_job(context: ServiceContext, case: _Case, tell: Tell) -> int:
         )
         tell("challenged", line, job=known, is_own=False)
         return known
-    _announce(context, case, top)
+    salt = _get_salt(case.store)
+    _announce(context, (case.signed.digest, top), salt)
     value_wei = max(MIN_BOND_WEI, case.signed.receipt.stake_wei)
-    job_id = service.challenge(case.signed, top, case.get_salt(), context.address, value_wei)
+    job_id = service.challenge(case.signed, top, salt, context.address, value_wei)
     tell("challenged", f"the receipt is challenged, in job {job_id}", job=job_id, is_own=True)
     return job_id
 
 
-def _announce(context: ServiceContext, case: _Case, shown: Digest) -> None:
+def _announce(context: ServiceContext, subject: tuple[Digest, Digest], salt: Digest) -> None:
     """Announce a call, if that is not done; whatever is sent afterwards is in a later block."""
     service = context.service
-    subject = (case.signed.digest, shown)
-    digest = hash_announcement(service.domain, context.address, subject, case.get_salt())
+    digest = hash_announcement(service.domain, context.address, subject, salt)
     if not service.get_announced(digest):
         service.transact("commit", digest, sender=context.address)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,12 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, Any, Self
 
-from moot.contracts.deployment import deploy_availability, deploy_delivery, deploy_referee
+from moot.contracts.deployment import (
+    deploy_availability,
+    deploy_delivery,
+    deploy_referee,
+    deploy_service,
+)
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.chain import Address, connect
 from moot.offchain.chain.accounts import KeyAccount, create_keystore
@@ -48,7 +54,9 @@ class Testnet:
         block_seconds: time between blocks.
         arithmetic: that of the referee's programs.
         processes: those that run, by name.
-        serving: where each provider serves its results.
+        serving: where each provider serves its results, or answers.
+        told: the events of all parties, by party and event.
+        common: the settings that all parties have.
     """
 
     folder: Path
@@ -58,6 +66,7 @@ class Testnet:
     arithmetic: str = "ordered"
     processes: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
     serving: Queue[str] = field(default_factory=Queue)
+    told: Queue[tuple[str, str]] = field(default_factory=Queue)
     common: dict[str, object] = field(default_factory=dict)
     _kept: ExitStack = field(default_factory=ExitStack)
 
@@ -109,9 +118,20 @@ class Testnet:
         """Start a provider, or start it again."""
         return self.add_party(name, ("provider", "run"), **settings)
 
-    def show_court(self) -> str:
-        """Start the page of the court, and return its address."""
-        about = ("--chain", str(self.common["chain"]), "--referee", str(self.common["referee"]))
+    def add_service(self) -> Address:
+        """Deploy a service, of which settings that are made later know; return its challenges."""
+        with connect(str(self.common["chain"])) as chain:
+            arithmetic = find_arithmetic(self.arithmetic)
+            challenges, service = deploy_service(chain, chain.accounts[0], arithmetic)
+        self.common["service"] = service.address
+        (self.folder / COMMON).write_text(json.dumps(self.common))
+        self.tell("service", f"service {service.address}", service=service.address)
+        return Address(challenges.address)
+
+    def show_court(self, referee: str = "") -> str:
+        """Start the page of the court, or of another contract's matches; return its address."""
+        place = referee or str(self.common["referee"])
+        about = ("--chain", str(self.common["chain"]), "--referee", place)
         names = ("--published", str(self.common["store"]))
         command = (*self.moot, "court", *about, *names, "--port", "0", "--json")
         url: str = json.loads(_read_first("court", self.start("court", command)))["url"]
@@ -136,13 +156,45 @@ class Testnet:
         self, name: str, verb: Sequence[str], **settings: object
     ) -> "subprocess.Popen[str]":
         """Start whoever acts by a verb of `moot` until it is ended, or start it again."""
-        config = self.configure(name, **settings)
+        return self.add_hand(name, name, verb, **settings)
+
+    def add_hand(
+        self, account: str, name: str, verb: Sequence[str], **settings: object
+    ) -> "subprocess.Popen[str]":
+        """Start a process of a party's account, which may have others under other names."""
+        config = self.configure(account, **settings)
         command = (*self.moot, *verb, "--config", str(config), "--json")
         process = self.start(name, command)
         assert process.stdout is not None
         reader = threading.Thread(target=self._relay, args=(name, process.stdout), daemon=True)
         reader.start()
         return process
+
+    def call(self, name: str, verb: Sequence[str]) -> None:
+        """Run a verb of `moot` with a party's settings to its end.
+
+        Raises:
+            MootError: it fails.
+        """
+        command = (*self.moot, *verb, "--config", str(self.folder / f"{name}.toml"), "--json")
+        process = self.start(f"{name}'s call", command)
+        assert process.stdout is not None
+        self._relay(name, process.stdout)
+        if process.wait():
+            raise MootError(f"`moot {' '.join(verb)}` of {name} has failed; see above")
+
+    def await_event(self, party: str, event: str, patience_s: float) -> None:
+        """Wait until a party tells of something.
+
+        Raises:
+            MootError: it does not in time.
+        """
+        ends = time.monotonic() + patience_s
+        with suppress(Empty):
+            while (left := ends - time.monotonic()) > 0:
+                if self.told.get(timeout=left) == (party, event):
+                    return
+        raise MootError(f"nothing was {event} by {party} within {patience_s:g} s; see above")
 
     def start(self, name: str, command: Sequence[str]) -> "subprocess.Popen[str]":
         """Start a process, which ends with the net; one of the same name has ended before."""
@@ -173,6 +225,7 @@ class Testnet:
             if about["event"] == "serving":
                 self.serving.put(about["url"])
             event, text = about.pop("event"), about.pop("line")
+            self.told.put((name, event))
             self.tell(event, f"[{name}] {text}", party=name, **about)
 
     def _end(self) -> None:
@@ -195,7 +248,9 @@ def read_common(folder: Path) -> dict[str, object]:
     return common
 
 
-def configure(folder: Path, common: Mapping[str, object], name: str, **settings: object) -> Path:
+def configure(
+    folder: Path, common: Mapping[str, object], name: str, /, **settings: object
+) -> Path:
     """Make a funded key and a file of settings for a party of a net, and return the file."""
     key = folder / f"{name}.json"
     if not key.exists():

@@ -139,6 +139,14 @@ class ChainService:
         args = (astuple(signed.receipt), signed.signature, *proven, salt)
         self.transact("refute_answer", *args, sender=sender)
 
+    def prove_conflict(
+        self, pair: tuple[SignedReceipt, SignedReceipt], salt: Digest, sender: Address
+    ) -> None:
+        """Show two receipts that do not go together, which was announced before."""
+        structs = [astuple(it.receipt) for it in pair]
+        signatures = (it.signature for it in pair)
+        self.transact("prove_conflict", structs, *signatures, salt, sender=sender)
+
     def publish(self, receipts: list[SignedReceipt], first: int, provider: Address) -> Digest:
         """Publish a provider's next receipts, and return the top of their tree.
 
