@@ -49,7 +49,7 @@ class Results:
     Attributes:
         measured: the scenarios.
         functions: the gas of the scalar functions that were measured, for each row of operands.
-        demands: the gas of each call about a promise or a premium, by the scenario's name.
+        demands: the gas of each call on a contract beside the referee, by the scenario's name.
     """
 
     measured: Sequence[Measured]
@@ -85,7 +85,7 @@ class Results:
         return {name: _describe(costs) for name, costs in self.functions.items()}
 
     def make_demands(self, scenario: str) -> dict[str, dict[str, float]]:
-        """Return the figures of calls about a promise or a premium by name."""
+        """Return the figures of calls on a contract beside the referee by name."""
         calls = self.demands.get(scenario, {})
         return {name: _describe(costs) for name, costs in calls.items()}
 
@@ -138,7 +138,7 @@ def _measure_demands(
     measure_calls: Callable[[Chain], Iterator[tuple[str, int]]],
 ) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    with Chain(Tester(4), None) as chain:
+    with Chain(Tester(8), None) as chain:
         for name, gas in measure_calls(chain):
             found.setdefault(name, []).append(gas)
     return found
