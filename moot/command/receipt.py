@@ -31,7 +31,7 @@ LOST = 3
 _SETTINGS = ("chain", "service", "key", "password_from", "max_fee_gwei", "confirmations", "folder")
 
 model_of = click.option(
-    "--model", "folder", type=FOLDER, required=True, help="Your own copy of the checkpoint."
+    "--model", type=FOLDER, required=True, help="Your own copy of the checkpoint."
 )
 precision_of = click.option(
     "--precision",
@@ -93,7 +93,7 @@ def show(file: Path, as_json: bool) -> int:  # noqa: FBT001 - click passes it
 @options.as_json
 def check(
     file: Path,
-    folder: Path,
+    model: Path,
     precision: str,
     config: Path | None,
     as_json: bool,  # noqa: FBT001 - click passes it
@@ -111,7 +111,7 @@ def check(
     signed, document = read_document(file)
     with party(config, given, as_json=as_json) as (settings, tell):
         backing = _look(settings, tell, signed) if settings.chain or settings.service else {}
-    checked = _check(signed, document, folder, precision)
+    checked = _check(signed, document, model, precision)
     result = {
         "verdict": checked.verdict.value,
         "recomputation": checked.recomputation.value,
@@ -144,7 +144,7 @@ def check(
 @json_lines
 def challenge(
     file: Path,
-    folder: Path,
+    model: Path,
     precision: str,
     config: Path | None,
     as_json: bool,  # noqa: FBT001 - click passes it
@@ -163,7 +163,7 @@ def challenge(
 
     signed, document = read_document(file)
     with party(config, given, as_json=as_json) as (settings, tell):
-        programs, asked = _Finder(folder, precision)(document), read_asked(document)
+        programs, asked = _Finder(model, precision)(document), read_asked(document)
         checked = check_receipt(signed, asked, programs)
         tell("checked", f"{checked.verdict.value}: {checked.line}", verdict=checked.verdict.value)
         if checked.verdict is not Verdict.REFUTED:
@@ -186,7 +186,7 @@ def challenge(
 @setting_options(*_SETTINGS, "cheat")
 @json_lines
 def defend(
-    folder: Path,
+    model: Path,
     precision: str,
     receipts: Path,
     config: Path | None,
@@ -207,7 +207,7 @@ def defend(
     with party(config, given, as_json=as_json) as (settings, tell):
         with opened_service(settings, tell, signs=False) as context:
             challenges = context.service.challenges
-        programs = load(folder, precision=precision).programs
+        programs = load(model, precision=precision).programs
         find = TaskFinder(BookReader(receipts), programs)
         tell("defending", f"receipts in {receipts} are defended", challenges=challenges)
         play_all(_give_store(settings), tell, challenges, find)
@@ -237,7 +237,7 @@ def defend(
 @json_lines
 def watch(
     inbox: Path,
-    folder: Path,
+    model: Path,
     precision: str,
     rate: float,
     seed: int | None,
@@ -254,7 +254,7 @@ def watch(
 
     with party(config, given, as_json=as_json) as (settings, tell):
         drawn = secrets.randbits(64) if seed is None else seed
-        finder = _Finder(folder, precision)
+        finder = _Finder(model, precision)
         watcher = ReceiptWatcher(_give_store(settings), tell, inbox, finder, rate, drawn)
         tell("watching", f"receipts in {inbox} are watched", rate=rate)
         watcher.run()

@@ -8,8 +8,11 @@ from eth_utils.address import is_address, to_checksum_address
 
 from moot.contracts.deployment import deploy_service
 from moot.contracts.model.types import NOBODY, Address
-from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.table import ARITHMETICS, find_arithmetic
+from moot.offchain.chain import Chain
 from moot.offchain.chain.accounts.keystore import KeyAccount
+from moot.offchain.disputes.referee.code import SERVICE, compare_codes
 from moot.offchain.errors import UsageError
 from moot.offchain.parties.context import open_keys, opened_chain
 from moot.offchain.parties.events import Tell
@@ -74,4 +77,23 @@ def opened_service(settings: Settings, tell: Tell, *, signs: bool) -> Iterator[S
         )
     signers = open_keys(settings, tell) if signs else ()
     with opened_chain(settings, tell, signers) as chain:
-        yield ServiceContext(ChainService(chain, settings.service), signers[0] if signs else None)
+        service = ChainService(chain, settings.service)
+        require_own_code(chain, settings.service)
+        yield ServiceContext(service, signers[0] if signs else None)
+
+
+def require_own_code(chain: Chain, service: Address) -> Arithmetic:
+    """Return the arithmetic of a service; refuse one of other code, whoever asks for money there.
+
+    Raises:
+        UsageError: it, or a contract that it asks, has other code than this version's.
+        ChainError: the chain fails.
+    """
+    for arithmetic in ARITHMETICS.values():
+        found = compare_codes(chain, service, arithmetic, SERVICE)
+        if arithmetic.ends_on_chain and all(problem is None for _, problem in found):
+            return arithmetic
+    raise UsageError(
+        f"the contract at {service} is no service of this version; choose another --service, or "
+        "make one by `moot service deploy`"
+    )

@@ -248,9 +248,7 @@ def read_common(folder: Path) -> dict[str, object]:
     return common
 
 
-def configure(
-    folder: Path, common: Mapping[str, object], name: str, /, **settings: object
-) -> Path:
+def configure(folder: Path, common: Mapping[str, object], name: str, /, **settings: object) -> Path:
     """Make a funded key and a file of settings for a party of a net, and return the file."""
     key = folder / f"{name}.json"
     if not key.exists():

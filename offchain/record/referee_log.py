@@ -1,7 +1,7 @@
 """The log of a referee on a chain: read whole and through reorganisations; nothing is sent."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any, Self
 
 from moot.contracts.compiler import compile_contract
@@ -14,7 +14,7 @@ from moot.offchain.chain import Address, Chain, Contract
 from moot.offchain.chain import Event as ChainEvent
 from moot.offchain.chain.receipts import Log, Past
 from moot.offchain.disputes.referee.chain_log import ChainLog
-from moot.offchain.disputes.referee.code import compare_codes
+from moot.offchain.disputes.referee.code import CHALLENGES, REFEREE, compare_codes
 from moot.offchain.errors import BadCall, UsageError
 from moot.offchain.record.entries import Entry, read_encoding, read_leaf
 
@@ -30,29 +30,35 @@ class RefereeLog:
     """
 
     def __init__(
-        self, chain: Chain, contract: Contract, arithmetic: Arithmetic, first_block: int = 0
+        self,
+        chain: Chain,
+        contract: Contract,
+        arithmetic: Arithmetic,
+        first_block: int = 0,
+        kind: str = REFEREE,
     ) -> None:
         self.chain = chain
         self.arithmetic = arithmetic
         self.address: Address = contract.address
-        self._contract = contract
+        self._contract, self._kind = contract, kind
         self._reader = EventReader()
         self._others: dict[str, Contract] = {}
         self._log: ChainLog[Entry] = ChainLog(chain, lambda: first_block, self._fetch)
 
     @classmethod
     def find(cls, chain: Chain, address: Address, first_block: int = 0) -> Self:
-        """Return the log of the referee at an address.
+        """Return the log of the referee at an address, or of challenges of receipts.
 
         Raises:
             UsageError: there is no contract, or one that is no referee of this version.
         """
         own = [it for it in ARITHMETICS.values() if it.ends_on_chain]
         bind_referee(chain, address)  # refuses an address without code
-        for arithmetic in own:
-            if all(problem is None for _, problem in compare_codes(chain, address, arithmetic)):
+        for kind, arithmetic in product((REFEREE, CHALLENGES), own):
+            found = compare_codes(chain, address, arithmetic, kind)
+            if all(problem is None for _, problem in found):
                 contract = bind_referee(chain, address, arithmetic)
-                return cls(chain, contract, arithmetic, first_block)
+                return cls(chain, contract, arithmetic, first_block, kind)
         raise UsageError(
             f"the contract at {address} is no referee of this version; give the address of one, "
             "or use the version of moot that deployed it"
@@ -114,7 +120,8 @@ class RefereeLog:
         """Return the call of a transaction as the model takes it; no name if it is none of ours."""
         if past.to == self.address:
             return self._contract.read_call(past.data) or ("", ())
-        for name in dict.fromkeys(CALLED_THROUGH.values()):
+        asked = dict.fromkeys(CALLED_THROUGH.values())
+        for name in asked if self._kind == REFEREE else ("leaf",):
             other = self._find(name)
             if past.to == other.address:
                 called = other.read_call(past.data)

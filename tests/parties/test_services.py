@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from eth_utils.address import to_checksum_address
 
+from moot.contracts.compiler import compile_contract
+from moot.contracts.deployment import deploy_availability
 from moot.contracts.model.receipts import Domain
+from moot.offchain.chain import connect
 from moot.offchain.chain.accounts.keystore import KeyAccount
 from moot.offchain.chain.devnode.server import DevNode, serve
 from moot.offchain.errors import ReceiptError
@@ -38,7 +41,7 @@ class Net:
             "password_from": f"file:{folder / 'password'}",
             "confirmations": 1,
         }
-        self.folder = folder
+        self.folder, self.node = folder, node
         self.configs = {name: testnet.configure(folder, common, name) for name in ("p", "c")}
         deployed = self.run("p", "deploy")
         self.service = str(deployed["service"])
@@ -134,6 +137,18 @@ def test_receipts_are_published_once(net: Net) -> None:
     assert net.run("c", "show", provider)["published"] == 5
     nothing = net.call("p", "publish", str(net.folder))
     assert "no receipts are in" in complaint(nothing, status=2)
+
+
+def test_services_that_ask_others_are_refused(net: Net) -> None:
+    """No money is sent to a service whose challenges are another contract's."""
+    with connect(str(net.node)) as chain:
+        other = deploy_availability(chain, chain.accounts[0])
+        impostor = chain.deploy(
+            compile_contract("service"), other.address, sender=chain.accounts[0]
+        )
+    net.service = impostor.address
+    refused = net.call("p", "stake", "1")
+    assert "no service of this version" in complaint(refused, status=2)
 
 
 def test_other_contracts_are_no_service(net: Net) -> None:

@@ -1,11 +1,11 @@
-"""The comparison of a referee's code on a chain with the code of this version."""
+"""The comparison of contracts' code on a chain with the code of this version."""
 
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from moot.contracts.compiler import Artifact
-from moot.contracts.deployment import deploy_referee
+from moot.contracts.deployment import deploy_referee, deploy_service
 from moot.contracts.model.types import Address
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
@@ -36,12 +36,26 @@ class _Recorder:
         return self._chain.at(artifact, address)
 
 
+REFEREE, CHALLENGES, SERVICE = "referee", "challenges", "service"
+"""The contracts that are looked at with those that they ask."""
+
+
 @cache
-def _get_own_codes(arithmetic: Arithmetic = ORDERED) -> dict[str, tuple[bytes, bytes]]:
-    """Return the address and the code of each contract of this version, on a chain in memory."""
+def _get_own_codes(
+    arithmetic: Arithmetic = ORDERED, kind: str = REFEREE
+) -> dict[str, tuple[bytes, bytes]]:
+    """Return the address and the code of each contract of this version, on a chain in memory.
+
+    They are the one of a kind, which is the last, and those that it asks.
+    """
     with connect(TESTER) as memory:
         recorder = _Recorder(memory)
-        deploy_referee(recorder, memory.accounts[0], arithmetic)
+        if kind == REFEREE:
+            deploy_referee(recorder, memory.accounts[0], arithmetic)
+        else:
+            deploy_service(recorder, memory.accounts[0], arithmetic)
+        if kind == CHALLENGES:
+            del recorder.addresses[SERVICE]
         return {
             name: (bytes.fromhex(address.removeprefix("0x")), memory.node.get_code(address))
             for name, address in recorder.addresses.items()
@@ -49,9 +63,11 @@ def _get_own_codes(arithmetic: Arithmetic = ORDERED) -> dict[str, tuple[bytes, b
 
 
 def compare_codes(
-    chain: Chain, referee: Address, arithmetic: Arithmetic
+    chain: Chain, referee: Address, arithmetic: Arithmetic, kind: str = REFEREE
 ) -> Iterator[tuple[str, str | None]]:
-    """Compare the code of the referee, and of the contracts that it asks, with our own.
+    """Compare the code of a referee, and of the contracts that it asks, with our own.
+
+    So it does for the other two kinds, a service and the contract of its challenges.
 
     Yields the name of each contract, with one line about the problem, or None if there is none.
     The first with a problem is the last.
@@ -62,7 +78,7 @@ def compare_codes(
     A contract's code holds the addresses of those that it asks, which depend on the chain: where
     our own code has the address of one, the code found has to have the address of the same code.
     """
-    codes, places = _get_own_codes(arithmetic), {"referee": referee}
+    codes, places = _get_own_codes(arithmetic, kind), {kind: referee}
     for name in reversed(codes):  # whoever asks is deployed after those that it asks
         address = ChainAddress(places[name])
         own, found = codes[name][1], chain.node.get_code(address)
