@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from moot.contracts.model.types import ZERO
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import MootError, RequestRefused
 from moot.offchain.frontend.generation.answering import Question, fill_in
@@ -109,10 +110,14 @@ class Engine:
     Args:
         programs: the model's programs.
         limits: the limits.
+        has_claims: whether answers have roots; without, those are zeros, and nothing is hashed.
     """
 
-    def __init__(self, programs: Programs, limits: Limits = Limits()) -> None:
+    def __init__(
+        self, programs: Programs, limits: Limits = Limits(), *, has_claims: bool = True
+    ) -> None:
         self.programs, self.limits = programs, limits
+        self._has_claims = has_claims
         self.counts = Counts()
         self._chooser = Chooser(programs.vocabulary)
         self._prefixes = Prefixes(limits.prefix_bytes)
@@ -334,10 +339,14 @@ class Engine:
         """Return what a text that ends commits to."""
         row = self._rows[number]
         question, begun = row.request.question, time.perf_counter()
-        length = self.programs.find_length(question)
-        arrays = self._pool.read(number, row.position, length)
         answer = tuple(row.tokens[len(question.prompt) :])
-        made = commit(self.programs, question, answer, reason, arrays)
+        length = self.programs.find_length(question)
+        if self._has_claims:
+            arrays = self._pool.read(number, row.position, length)
+            made = commit(self.programs, question, answer, reason, arrays)
+        else:
+            header = self.programs.find_answer(length).header
+            made = Answered(question, answer, reason, length, header, *[ZERO] * 3, 0)
         size = row.position * self._pool.position_bytes
         if self._prefixes.can_keep(size):
             self._prefixes.keep(row.tokens[: row.position], self._pool.read(number, row.position))
