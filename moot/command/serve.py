@@ -102,7 +102,7 @@ def serve(
     with party(config, given, as_json=as_json) as (settings, tell):
         listener = listen(host, port)
         model = load(folder, name, context=context, precision=precision)
-        engine = Engine(model.programs, Limits(slots=slots))
+        engine = Engine(model.programs, Limits(slots=slots), has_claims=not no_receipts)
         _warm(engine, tell)
         kept = receipts or Path("receipts")
         with _signing(settings, tell, kept, stake_wei, token_price_wei, no_receipts) as issuer:

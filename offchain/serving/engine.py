@@ -328,7 +328,13 @@ class Engine:
         token = self._chooser.choose(logits, question.sampling, draw)
         row.tokens.append(token)
         self.counts.answer_tokens += 1
-        is_over = request.take(token, logits) or token in request.ends
+        try:
+            is_over = request.take(token, logits) or token in request.ends
+        except Exception as error:  # noqa: BLE001 - a tokenizer's fault is one request's, not all's
+            self._remove(number)
+            self.counts.failed += 1
+            request.done(RequestRefused(f"the answer can't be written: {error}", None, 500))
+            return
         if is_over or len(row.tokens) == question.tokens:
             answered = self._answer(number, Reason.STOP if is_over else Reason.LENGTH)
             self._remove(number)
@@ -346,7 +352,7 @@ class Engine:
             made = commit(self.programs, question, answer, reason, arrays)
         else:
             header = self.programs.find_answer(length).header
-            made = Answered(question, answer, reason, length, header, *[ZERO] * 3, 0)
+            made = Answered(question, answer, reason, length, header, ZERO, ZERO, ZERO, 0)
         size = row.position * self._pool.position_bytes
         if self._prefixes.can_keep(size):
             self._prefixes.keep(row.tokens[: row.position], self._pool.read(number, row.position))
