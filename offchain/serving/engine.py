@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ from moot.offchain.serving.programs import TOKENS, Programs
 
 _GROWTH = 4
 """How many times as many positions the caches have where they have too few."""
+
+_turns = Lock()
+"""Engines take turns: each has all threads of the kernels in its own."""
 
 Take = Callable[[int, Array], bool]
 """Is shown a token and the logits that it was chosen by; returns whether the answer ends here."""
@@ -210,7 +213,8 @@ class Engine:
                 self._changed.wait_for(lambda: self._is_stopped or self._queue or self._rows)
                 if self._is_stopped:
                     return
-            self.turn()
+            with _turns:
+                self.turn()
 
     def turn(self) -> None:
         """Admit who waits, read a chunk of a prompt, and decode a token of every other text."""
