@@ -20,8 +20,9 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.frontend.examples import build
 from moot.offchain.frontend.generation.answering import Question
 from moot.offchain.frontend.generation.reading import Reader
-from moot.offchain.serving.engine import Engine, Limits, Request
+from moot.offchain.serving.engine import Engine
 from moot.offchain.serving.programs import Programs
+from moot.offchain.serving.requests import Limits, Request
 
 GROUP = "serving"
 

@@ -101,7 +101,8 @@ def serve(
     """
     try:
         from moot.offchain.serving.checkpoints import load_all  # noqa: PLC0415 - imports torch
-        from moot.offchain.serving.engine import Engine, Limits  # noqa: PLC0415 - likewise
+        from moot.offchain.serving.engine import Engine  # noqa: PLC0415 - likewise
+        from moot.offchain.serving.requests import Limits  # noqa: PLC0415 - likewise
         from moot.offchain.serving.server import listen  # noqa: PLC0415 - optional
     except ImportError as error:
         raise UsageError(f"{_EXTRA} ({error})") from error

@@ -7,8 +7,7 @@ operator computes every row by itself, and `generation.attention` folds in one o
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Condition, Lock, Thread
 from typing import Any
 
@@ -17,66 +16,20 @@ import numpy as np
 from moot.contracts.model.types import ZERO
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import MootError, RequestRefused
-from moot.offchain.frontend.generation.answering import Question, fill_in
+from moot.offchain.frontend.generation.answering import Question, draw
 from moot.offchain.serving.answered import Answered, Reason
 from moot.offchain.serving.choosing import Chooser
+from moot.offchain.serving.committing import commit
 from moot.offchain.serving.pool import Pool
 from moot.offchain.serving.prefixes import Prefixes
-from moot.offchain.serving.programs import TOKENS, Programs
+from moot.offchain.serving.programs import Programs
+from moot.offchain.serving.requests import Counts, Limits, Request
 
 _GROWTH = 4
 """How many times as many positions the caches have where they have too few."""
 
 _turns = Lock()
 """Engines take turns: each has all threads of the kernels in its own."""
-
-Take = Callable[[int, Array], bool]
-"""Is shown a token and the logits that it was chosen by; returns whether the answer ends here."""
-
-Done = Callable[[Answered | MootError | None], None]
-"""Is given the answer; None where the request was cancelled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of an engine.
-
-    Attributes:
-        slots: texts in work at once.
-        waiting: requests that wait for a slot.
-        request_s: seconds from a request's arrival to its last token.
-        prefix_bytes: what texts take that are kept for prompts to come.
-        chunks: the numbers of tokens of a prompt that are read at once, ascending.
-        least_length: positions of the caches, while no text has more; then four times as many.
-    """
-
-    slots: int = 8
-    waiting: int = 256
-    request_s: float = 600.0
-    prefix_bytes: int = 1 << 28
-    chunks: tuple[int, ...] = (16, 128)
-    least_length: int = 256
-
-
-@dataclass(eq=False)
-class Request:
-    """A question in an engine; its functions are called on the engine's thread.
-
-    Attributes:
-        question: what is asked.
-        take: sees every token.
-        done: is told how it ends.
-        ends: the tokens after which an answer ends, which it still has.
-        is_cancelled: whether nobody waits for it any more; anybody may set it.
-        arrived: when it came, in seconds of a clock.
-    """
-
-    question: Question
-    take: Take
-    done: Done
-    ends: frozenset[int] = frozenset()
-    is_cancelled: bool = False
-    arrived: float = field(default_factory=time.monotonic)
 
 
 @dataclass(eq=False, slots=True)
@@ -93,20 +46,6 @@ class _Row:
         return len(self.tokens) - self.position
 
 
-@dataclass(slots=True)
-class Counts:
-    """What an engine has done."""
-
-    answers: int = 0
-    cancelled: int = 0
-    failed: int = 0
-    prompt_tokens: int = 0
-    known_tokens: int = 0
-    answer_tokens: int = 0
-    turns: int = 0
-    hashing_s: float = 0.0
-
-
 class Engine:
     """Answers requests of one model.
 
@@ -117,7 +56,11 @@ class Engine:
     """
 
     def __init__(
-        self, programs: Programs, limits: Limits = Limits(), *, has_claims: bool = True
+        self,
+        programs: Programs,
+        limits: Limits = Limits(),  # noqa: B008 - it is frozen
+        *,
+        has_claims: bool = True,
     ) -> None:
         self.programs, self.limits = programs, limits
         self._has_claims = has_claims
@@ -258,7 +201,7 @@ class Engine:
                     return
                 request = self._queue.popleft()
             question = request.question
-            draws = fill_in(question, question.tokens)["buffer.draws"][0]
+            draws = draw(question.sampling.seed, question.tokens)[0]
             row = _Row(request, list(question.prompt), draws)
             self._pool.clear(len(self._rows))
             self._rows.append(row)
@@ -370,35 +313,3 @@ class Engine:
             self._pool.move(last, number)
             self._rows[number] = self._rows[last]
         self._rows.pop()
-
-
-def commit(
-    programs: Programs,
-    question: Question,
-    answer: Sequence[int],
-    reason: Reason,
-    arrays: Iterable[Array],
-) -> Answered:
-    """Return what an answer commits to, given the keys and values after its last step."""
-    length = programs.find_length(question)
-    program = programs.find_answer(length)
-    tensors = fill_in(question, length)
-    tensors[TOKENS][0, len(question.prompt) : len(question.prompt) + len(answer)] = answer
-    tensors["buffer.position"] = np.array(
-        min(len(question.prompt) + len(answer) - 1, length - 1), np.int64
-    )
-    tensors["output.0"] = np.array([answer[-1]], np.int64)
-    names = [f"buffer.{kind}_{n}" for n in programs.reader.heads for kind in ("keys", "values")]
-    tensors |= dict(zip(names, arrays, strict=True))
-    end_root, answer_root = program.hash_end(tensors)
-    return Answered(
-        question,
-        tuple(answer),
-        reason,
-        length,
-        program.header,
-        program.hash_start(question),
-        end_root,
-        answer_root,
-        program.slots[TOKENS],
-    )
