@@ -280,4 +280,17 @@ class GenerationSizes:
     texts: tuple[int, ...] = (1, 8)
 
 
+@dataclass(frozen=True, slots=True)
+class ServingSizes:
+    """Sizes of requests: models, tokens of a prompt and of its answer, requests at once."""
+
+    models: tuple[tuple[str, str], ...] = (("llama", "small"), ("gpt2", "full"))
+    prompt: int = 64
+    tokens: int = 32
+    context: int = 128
+    requests: tuple[int, ...] = (1, 8, 32)
+
+
+TINY_SERVING = ServingSizes((("llama", "tiny"),), prompt=3, tokens=2, context=8, requests=(1, 2))
+
 TINY_GENERATION = GenerationSizes("tiny", prompt=4, tokens=2, texts=(1,))

@@ -2,7 +2,16 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from moot.bench import convolutions, generation, indices, layers, operators, pointwise, products
+from moot.bench import (
+    convolutions,
+    generation,
+    indices,
+    layers,
+    operators,
+    pointwise,
+    products,
+    serving,
+)
 from moot.bench.rows import Row
 from moot.bench.sides import Comparison, compare
 
@@ -14,6 +23,7 @@ GROUPS: Mapping[str, Callable[[Collection[str], bool], Iterator[Comparison]]] = 
     indices.GROUP: lambda _, is_tiny: indices.list_comparisons(is_tiny=is_tiny),
     layers.GROUP: lambda _, is_tiny: layers.list_comparisons(is_tiny=is_tiny),
     generation.GROUP: lambda _, is_tiny: generation.list_comparisons(is_tiny=is_tiny),
+    serving.GROUP: lambda _, is_tiny: serving.list_comparisons(is_tiny=is_tiny),
 }
 
 

@@ -10,7 +10,8 @@ from moot.offchain.serving.answered import Answered, Issuer
 from moot.offchain.serving.archive import Archive
 from moot.offchain.serving.checkpoints import Model, load
 from moot.offchain.serving.endpoint import Bounds, Endpoint
-from moot.offchain.serving.engine import Engine, Limits
+from moot.offchain.serving.engine import Engine
+from moot.offchain.serving.requests import Limits
 from moot.offchain.serving.server import listen, make_server
 from tests.serving_helpers import make_model
 

@@ -16,8 +16,8 @@ from moot.offchain.commitments.tensors import (
 from moot.offchain.frontend.generation.answering import Question, Sampling
 from moot.offchain.frontend.generation.reading import Reader
 from moot.offchain.serving.answered import Answered
-from moot.offchain.serving.engine import Request
 from moot.offchain.serving.programs import Programs
+from moot.offchain.serving.requests import Request
 
 WORDS = 23
 CONTEXT = 64

@@ -19,7 +19,10 @@ from moot.offchain.native.threads import MAX_THREADS
 if TYPE_CHECKING:
     from moot.bench.rows import Row
 
-_GROUPS = ("matmul", "convolution", "other", "pointwise", "indices", "layers", "generation")
+_GROUPS = (
+    *("matmul", "convolution", "other", "pointwise", "indices", "layers", "generation"),
+    "serving",
+)
 _VECTOR_BITS = "MOOT_VECTOR_BITS"
 _BITS_DIFFER = 3
 _TENSOR = "tensor"

@@ -55,6 +55,13 @@ _EXTRA = "moot serve needs starlette, uvicorn and transformers; pip install 'moo
     show_default=True,
     help="int8: linear layers have int8 weights.",
 )
+@click.option(
+    "--adapter",
+    "adapters",
+    multiple=True,
+    metavar="NAME=FOLDER",
+    help="A LoRA adapter, as PEFT writes it: a model more, of this name.",
+)
 @click.option("--receipts", type=FOLDER, help="Where receipts and their answers are kept.")
 @click.option("--no-receipts", is_flag=True, help="Answer without receipts; no key, no chain.")
 @click.option(
@@ -80,6 +87,7 @@ def serve(
     context: int | None,
     slots: int,
     precision: str,
+    adapters: tuple[str, ...],
     receipts: Path | None,
     no_receipts: bool,  # noqa: FBT001 - click passes it
     stake_wei: int | None,
@@ -96,27 +104,41 @@ def serve(
     all that is needed to check it at /v1/receipts/ID. Weights of bfloat16 are widened to float32.
     """
     try:
-        from moot.offchain.serving.checkpoints import load  # noqa: PLC0415 - imports torch
-        from moot.offchain.serving.engine import Engine, Limits  # noqa: PLC0415 - likewise
-        from moot.offchain.serving.lying import LyingEngine  # noqa: PLC0415 - likewise
+        from moot.offchain.serving.checkpoints import load_all  # noqa: PLC0415 - imports torch
+        from moot.offchain.serving.lying import make_engine  # noqa: PLC0415 - likewise
+        from moot.offchain.serving.requests import Limits  # noqa: PLC0415 - likewise
         from moot.offchain.serving.server import listen  # noqa: PLC0415 - optional
     except ImportError as error:
         raise UsageError(f"{_EXTRA} ({error})") from error
     if no_receipts and receipts is not None:
         raise UsageError("--receipts and --no-receipts exclude each other; leave one out")
+    chosen = _parse(adapters)
     with party(config, given, as_json=as_json) as (settings, tell):
+        if not no_receipts and not settings.key:
+            raise UsageError("receipts need --key, --chain and --service; or choose --no-receipts")
         listener = listen(host, port)
-        model = load(folder, name, context=context, precision=precision)
+        models = load_all(folder, name, adapters=chosen, context=context, precision=precision)
         limits = Limits(slots=slots)
-        engine = (
-            LyingEngine(model.programs, limits, cheat) if cheat else Engine(model.programs, limits)
-        )
-        _warm(engine, tell)
+        served = [(it, make_engine(it.programs, limits, not no_receipts, cheat)) for it in models]
+        for _, engine in served:
+            _warm(engine, tell)
         kept = receipts or Path("receipts")
         with _signing(settings, tell, kept, stake_wei, token_price_wei, no_receipts) as issuer:
             url = f"http://{host}:{listener.getsockname()[1]}/v1"
-            tell("serving", f"{model.name} answers at {url}", url=url, model=model.name)
-            _run(model, engine, None if no_receipts else kept, issuer, listener)
+            names = [it.name for it in models]
+            tell("answering", f"{', '.join(names)} at {url}", url=url, models=names)
+            _run(served, None if no_receipts else kept, issuer, listener)
+
+
+def _parse(adapters: tuple[str, ...]) -> dict[str, Path]:
+    """Return the folders of adapters by their names."""
+    found = {}
+    for text in adapters:
+        name, _, folder = text.partition("=")
+        if not name or not folder or name in found:
+            raise UsageError(f"--adapter {text} is no NAME=FOLDER of a new name; give one")
+        found[name] = Path(folder)
+    return found
 
 
 def _warm(engine: "Engine", tell: "Tell") -> None:
@@ -131,14 +153,17 @@ def _warm(engine: "Engine", tell: "Tell") -> None:
 
 
 def _run(
-    model: "Model", engine: "Engine", folder: Path | None, issuer: "Issuer | None", listener: Any
+    served: "list[tuple[Model, Engine]]",
+    folder: Path | None,
+    issuer: "Issuer | None",
+    listener: Any,
 ) -> None:
     from moot.offchain.serving.archive import Archive  # noqa: PLC0415 - imports torch
     from moot.offchain.serving.endpoint import Endpoint  # noqa: PLC0415 - optional
     from moot.offchain.serving.server import make_server  # noqa: PLC0415 - likewise
 
     archive = None if folder is None else Archive(folder / "answers")
-    app = Endpoint([(model, engine)], archive, issuer).make_app()
+    app = Endpoint(served, archive, issuer).make_app()
     make_server(app).run(sockets=[listener])
 
 
@@ -164,8 +189,6 @@ def _signing(
     from moot.offchain.receipts.issuing import Conditions, Issuer  # noqa: PLC0415 - likewise
     from moot.offchain.serving.issuing import Looking, Signing  # noqa: PLC0415 - likewise
 
-    if not settings.key:
-        raise UsageError("receipts need --key, --chain and --service; or choose --no-receipts")
     conditions = Conditions(stake_wei or MIN_BOND_WEI, token_price_wei=token_price_wei)
     (key,) = open_keys(settings, tell)
     provider = str(to_checksum_address(key.address))

@@ -59,7 +59,7 @@ def _add_server(net: "Testnet", name: str, model: Path, cheat: str) -> str:
     net.call(name, ("service", "stake", STAKE_ETHER))
     lie = ("--cheat", cheat) if cheat else ()
     net.add_party(name, ("serve", *about, "--port", "0", *lie))
-    (url,) = net.await_results(1, START_S)
+    url = net.await_answers(START_S)
     defender = f"{name}-defender"
     folder = str(net.folder / defender)
     net.add_hand(name, defender, ("receipt", "defend", *about), cheat=cheat, folder=folder)

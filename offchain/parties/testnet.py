@@ -54,7 +54,7 @@ class Testnet:
         block_seconds: time between blocks.
         arithmetic: that of the referee's programs.
         processes: those that run, by name.
-        serving: where each provider serves its results, or answers.
+        serving: where each provider serves its results, and `answering` where it answers.
         told: the events of all parties, by party and event.
         common: the settings that all parties have.
     """
@@ -66,6 +66,7 @@ class Testnet:
     arithmetic: str = "ordered"
     processes: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
     serving: Queue[str] = field(default_factory=Queue)
+    answering: Queue[str] = field(default_factory=Queue)
     told: Queue[tuple[str, str]] = field(default_factory=Queue)
     common: dict[str, object] = field(default_factory=dict)
     _kept: ExitStack = field(default_factory=ExitStack)
@@ -218,12 +219,20 @@ class Testnet:
         except Empty:
             raise MootError("the providers do not begin in time; see their lines above") from None
 
+    def await_answers(self, patience_s: float) -> str:
+        """Wait until one more provider answers, and return where."""
+        try:
+            return self.answering.get(timeout=patience_s)
+        except Empty:
+            raise MootError("the model is not served in time; see the lines above") from None
+
     def _relay(self, name: str, lines: IO[str]) -> None:
         """Tell the events of a provider as the net's."""
         for line in lines:
             about: dict[str, Any] = json.loads(line)
-            if about["event"] == "serving":
-                self.serving.put(about["url"])
+            if about["event"] in {"serving", "answering"}:
+                queue = self.serving if about["event"] == "serving" else self.answering
+                queue.put(about["url"])
             event, text = about.pop("event"), about.pop("line")
             self.told.put((name, event))
             self.tell(event, f"[{name}] {text}", party=name, **about)

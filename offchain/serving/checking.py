@@ -6,10 +6,10 @@ import numpy as np
 
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import UsageError
-from moot.offchain.frontend.generation.answering import Question, fill_in
+from moot.offchain.frontend.generation.answering import Question, draw
 from moot.offchain.serving.answered import Answered, Reason
 from moot.offchain.serving.choosing import Chooser
-from moot.offchain.serving.engine import commit
+from moot.offchain.serving.committing import commit
 from moot.offchain.serving.pool import Pool
 from moot.offchain.serving.programs import Programs
 
@@ -55,7 +55,7 @@ def check_answer(
 def _read(programs: Programs, question: Question, text: Sequence[int], pool: Pool) -> int | None:
     """Read a text but for its last token; return the place of the first wrong token."""
     chooser, first = Chooser(programs.vocabulary), len(question.prompt)
-    draws = fill_in(question, question.tokens)["buffer.draws"][0]
+    draws = draw(question.sampling.seed, question.tokens)[0]
     program = programs.find_chunk(1, CHUNK, pool.length, has_logits=True)
     for start in range(0, len(text) - 1, CHUNK):
         count = min(CHUNK, len(text) - 1 - start)

@@ -21,8 +21,9 @@ from moot.offchain.serving.answered import Answered, Issuer
 from moot.offchain.serving.archive import Archive
 from moot.offchain.serving.asked import Ask, read_ask
 from moot.offchain.serving.checkpoints import Model
-from moot.offchain.serving.engine import Engine, Request
+from moot.offchain.serving.engine import Engine
 from moot.offchain.serving.replies import Form, Piece
+from moot.offchain.serving.requests import Request
 from moot.offchain.serving.speech import Odds, Speech, find_odds
 
 CLIENT = "Moot-Client"

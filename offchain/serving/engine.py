@@ -7,72 +7,29 @@ operator computes every row by itself, and `generation.attention` folds in one o
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from threading import Condition, Thread
+from dataclasses import dataclass
+from threading import Condition, Lock, Thread
 from typing import Any
 
 import numpy as np
 
+from moot.contracts.model.types import ZERO
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import MootError, RequestRefused
-from moot.offchain.frontend.generation.answering import Question, fill_in
+from moot.offchain.frontend.generation.answering import Question, draw
 from moot.offchain.serving.answered import Answered, Reason
 from moot.offchain.serving.choosing import Chooser
+from moot.offchain.serving.committing import commit
 from moot.offchain.serving.pool import Pool
 from moot.offchain.serving.prefixes import Prefixes
-from moot.offchain.serving.programs import TOKENS, Programs
+from moot.offchain.serving.programs import Programs
+from moot.offchain.serving.requests import Counts, Limits, Request
 
 _GROWTH = 4
 """How many times as many positions the caches have where they have too few."""
 
-Take = Callable[[int, Array], bool]
-"""Is shown a token and the logits that it was chosen by; returns whether the answer ends here."""
-
-Done = Callable[[Answered | MootError | None], None]
-"""Is given the answer; None where the request was cancelled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of an engine.
-
-    Attributes:
-        slots: texts in work at once.
-        waiting: requests that wait for a slot.
-        request_s: seconds from a request's arrival to its last token.
-        prefix_bytes: what texts take that are kept for prompts to come.
-        chunks: the numbers of tokens of a prompt that are read at once, ascending.
-        least_length: positions of the caches, while no text has more; then four times as many.
-    """
-
-    slots: int = 8
-    waiting: int = 256
-    request_s: float = 600.0
-    prefix_bytes: int = 1 << 28
-    chunks: tuple[int, ...] = (16, 128)
-    least_length: int = 256
-
-
-@dataclass(eq=False)
-class Request:
-    """A question in an engine; its functions are called on the engine's thread.
-
-    Attributes:
-        question: what is asked.
-        take: sees every token.
-        done: is told how it ends.
-        ends: the tokens after which an answer ends, which it still has.
-        is_cancelled: whether nobody waits for it any more; anybody may set it.
-        arrived: when it came, in seconds of a clock.
-    """
-
-    question: Question
-    take: Take
-    done: Done
-    ends: frozenset[int] = frozenset()
-    is_cancelled: bool = False
-    arrived: float = field(default_factory=time.monotonic)
+_turns = Lock()
+"""Engines take turns: each has all threads of the kernels in its own."""
 
 
 @dataclass(eq=False, slots=True)
@@ -89,30 +46,24 @@ class _Row:
         return len(self.tokens) - self.position
 
 
-@dataclass(slots=True)
-class Counts:
-    """What an engine has done."""
-
-    answers: int = 0
-    cancelled: int = 0
-    failed: int = 0
-    prompt_tokens: int = 0
-    known_tokens: int = 0
-    answer_tokens: int = 0
-    turns: int = 0
-    hashing_s: float = 0.0
-
-
 class Engine:
     """Answers requests of one model.
 
     Args:
         programs: the model's programs.
         limits: the limits.
+        has_claims: whether answers have roots; without, those are zeros, and nothing is hashed.
     """
 
-    def __init__(self, programs: Programs, limits: Limits = Limits()) -> None:
+    def __init__(
+        self,
+        programs: Programs,
+        limits: Limits = Limits(),  # noqa: B008 - it is frozen
+        *,
+        has_claims: bool = True,
+    ) -> None:
         self.programs, self.limits = programs, limits
+        self._has_claims = has_claims
         self.counts = Counts()
         self._chooser = Chooser(programs.vocabulary)
         self._prefixes = Prefixes(limits.prefix_bytes)
@@ -205,7 +156,8 @@ class Engine:
                 self._changed.wait_for(lambda: self._is_stopped or self._queue or self._rows)
                 if self._is_stopped:
                     return
-            self.turn()
+            with _turns:
+                self.turn()
 
     def turn(self) -> None:
         """Admit who waits, read a chunk of a prompt, and decode a token of every other text."""
@@ -249,7 +201,7 @@ class Engine:
                     return
                 request = self._queue.popleft()
             question = request.question
-            draws = fill_in(question, question.tokens)["buffer.draws"][0]
+            draws = draw(question.sampling.seed, question.tokens)[0]
             row = _Row(request, list(question.prompt), draws)
             self._pool.clear(len(self._rows))
             self._rows.append(row)
@@ -323,7 +275,13 @@ class Engine:
         token = self.write(chosen, len(row.tokens) - len(question.prompt))
         row.tokens.append(token)
         self.counts.answer_tokens += 1
-        is_over = request.take(token, logits) or token in request.ends
+        try:
+            is_over = request.take(token, logits) or token in request.ends
+        except Exception as error:  # noqa: BLE001 - a tokenizer's fault is one request's, not all's
+            self._remove(number)
+            self.counts.failed += 1
+            request.done(RequestRefused(f"the answer can't be written: {error}", None, 500))
+            return
         if is_over or len(row.tokens) == question.tokens:
             answered = self._answer(number, Reason.STOP if is_over else Reason.LENGTH)
             self._remove(number)
@@ -339,10 +297,14 @@ class Engine:
         """Return what a text that ends commits to."""
         row = self._rows[number]
         question, begun = row.request.question, time.perf_counter()
-        length = self.programs.find_length(question)
-        arrays = self._pool.read(number, row.position, length)
         answer = tuple(row.tokens[len(question.prompt) :])
-        made = commit(self.programs, question, answer, reason, arrays)
+        length = self.programs.find_length(question)
+        if self._has_claims:
+            arrays = self._pool.read(number, row.position, length)
+            made = commit(self.programs, question, answer, reason, arrays)
+        else:
+            header = self.programs.find_answer(length).header
+            made = Answered(question, answer, reason, length, header, ZERO, ZERO, ZERO, 0)
         size = row.position * self._pool.position_bytes
         if self._prefixes.can_keep(size):
             self._prefixes.keep(row.tokens[: row.position], self._pool.read(number, row.position))
@@ -356,35 +318,3 @@ class Engine:
             self._pool.move(last, number)
             self._rows[number] = self._rows[last]
         self._rows.pop()
-
-
-def commit(
-    programs: Programs,
-    question: Question,
-    answer: Sequence[int],
-    reason: Reason,
-    arrays: Iterable[Array],
-) -> Answered:
-    """Return what an answer commits to, given the keys and values after its last step."""
-    length = programs.find_length(question)
-    program = programs.find_answer(length)
-    tensors = fill_in(question, length)
-    tensors[TOKENS][0, len(question.prompt) : len(question.prompt) + len(answer)] = answer
-    tensors["buffer.position"] = np.array(
-        min(len(question.prompt) + len(answer) - 1, length - 1), np.int64
-    )
-    tensors["output.0"] = np.array([answer[-1]], np.int64)
-    names = [f"buffer.{kind}_{n}" for n in programs.reader.heads for kind in ("keys", "values")]
-    tensors |= dict(zip(names, arrays, strict=True))
-    end_root, answer_root = program.hash_end(tensors)
-    return Answered(
-        question,
-        tuple(answer),
-        reason,
-        length,
-        program.header,
-        program.hash_start(question),
-        end_root,
-        answer_root,
-        program.slots[TOKENS],
-    )

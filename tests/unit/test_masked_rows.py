@@ -8,6 +8,7 @@ import pytest
 from moot.offchain.backends.cpu.kernels.contraction.gemm import Floats
 from moot.offchain.backends.cpu.kernels.magnitudes import find_magnitude
 from moot.offchain.backends.cpu.kernels.tails import UNIT, find_ends
+from moot.offchain.backends.cpu.tails import Tails
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.native.threads import get_threads, set_threads
 
@@ -87,3 +88,14 @@ def test_elements_beside_a_view_do_not_count() -> None:
         part[...] = -2
         assert find_magnitude(part) == 2
         part[...] = np.nan
+
+
+def test_what_all_rows_share_is_there_for_each() -> None:
+    """Rows that read one row of a mask have what was found in it, as kernels read arrays."""
+    tails = Tails.__new__(Tails)
+    tails._places, tails._rows = np.zeros((1, 1), np.int64), (3, 4)
+    spread = tails._spread(np.array([7]))
+    assert spread.tolist() == [7] * 12
+    assert spread.flags.c_contiguous
+    tails._places = np.zeros((3, 4), np.int64)
+    assert tails._spread(np.arange(12)).tolist() == list(range(12))

@@ -19,10 +19,11 @@ from moot.offchain.receipts.book import Book, BookReader
 from moot.offchain.receipts.issuing import Claimed
 from moot.offchain.receipts.packed import SignedReceipt
 from moot.offchain.serving.answered import Answered
-from moot.offchain.serving.engine import Engine, Limits
+from moot.offchain.serving.engine import Engine
 from moot.offchain.serving.issuing import make_claim
 from moot.offchain.serving.lying import LyingEngine
 from moot.offchain.serving.replies import make_document
+from moot.offchain.serving.requests import Limits
 from moot.offchain.serving.tasks import TaskFinder, make_task, read_asked
 from moot.offchain.serving.verdicts import Recomputation, Verdict, check_receipt
 from tests.receipt_helpers import DOMAIN, make_key, make_provider, make_receipt, sign

@@ -75,12 +75,16 @@ class Tails:
         constants = int.from_bytes(first.tobytes(), "little"), self._tail.bits
         leads, ends = find_ends(mask, starts, self._columns, constants)
         has_tails = (ends + self.unit + self.least <= self._columns).any()
-        spread = np.broadcast_to(ends.reshape(self._places.shape), self._rows).reshape(-1)
         return Extents(
-            np.broadcast_to(leads.reshape(self._places.shape), self._rows).reshape(-1),
+            self._spread(leads),
             np.repeat(first, UNIT),
-            spread if has_tails else np.empty(0, np.int64),
+            self._spread(ends) if has_tails else np.empty(0, np.int64),
         )
+
+    def _spread(self, found: Integers) -> Integers:
+        """Return what was found of the mask's rows for each row; kernels take no other strides."""
+        wide = np.broadcast_to(found.reshape(self._places.shape), self._rows)
+        return np.ascontiguousarray(wide).reshape(-1)
 
     def is_bounded(self, views: Sequence[Views]) -> bool:
         """Whether no sum of a product overflows, in whatever order its terms come."""

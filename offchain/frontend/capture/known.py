@@ -83,7 +83,8 @@ def read_program(name: str, state: Mapping[str, torch.Tensor]) -> Known | None:
     try:
         tensors = load(content)
         program = decode_program(tensors.pop(_PROGRAM).tobytes())
-        constants = [tensors[_CONSTANT.format(k)] for k in range(len(tensors))]
+        # Copies, as those that are read may not be written to, which some kernels do not take.
+        constants = [tensors[_CONSTANT.format(k)].copy() for k in range(len(tensors))]
     except (SafetensorError, ProgramError, KeyError):
         return None
     return Known(name, program, make_initial_state(program, state, constants))
