@@ -359,6 +359,13 @@ def test_one_checkpoint_and_one_slot_need_no_siblings(both: Services) -> None:
     assert both.refute(receipt, history_proof=()) is None
 
 
+@pytest.mark.parametrize(("steps", "every_steps"), [(5, 4), (7, 4), (8, 4), (2, 1), (5, 3)])
+def test_the_last_interval_may_be_shorter(both: Services, steps: int, every_steps: int) -> None:
+    """Two checkpoints are two, however many steps the second interval has."""
+    receipt = make_receipt(steps=steps, checkpoint_every=every_steps, answer=OTHER)
+    assert both.refute(receipt) is None
+
+
 def test_who_is_at_fault_backs_nothing_any_more(both: Services) -> None:
     """It cannot stake or be challenged, and no second fault pays anybody."""
     both.stake(2 * BOND)
@@ -375,6 +382,13 @@ def test_who_is_at_fault_backs_nothing_any_more(both: Services) -> None:
     # What is in a match goes on as ever, and vouchers are the client's word.
     both.call("fund", CLIENT, PROVIDER, value_wei=10)
     assert both.redeem(3) is None
+
+
+def test_the_odd_wei_of_a_fault_is_burned(both: Services) -> None:
+    """Of one wei nothing is the reporter's."""
+    both.stake(1)
+    assert both.prove_conflict(make_receipt(), make_receipt(price_wei=0)) is None
+    assert both.model.burned_wei == 1
 
 
 def test_a_fault_without_a_bond_is_noted(both: Services) -> None:
