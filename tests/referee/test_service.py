@@ -5,15 +5,21 @@ from typing import Any
 
 import pytest
 
+from moot.contracts.compiler import compile_contract
+from moot.contracts.deployment import deploy_referee, deploy_service
 from moot.contracts.model.bonds import Balance, Batch
 from moot.contracts.model.receipts import Domain, Receipt
 from moot.contracts.model.service import DEFUND_BLOCKS, MAX_BATCH, UNSTAKE_BLOCKS
 from moot.contracts.model.types import MAX_BLOCKS, MAX_BOND_WEI, MIN_BOND_WEI, NOBODY, ZERO
 from moot.contracts.reasons import LeafMode, Reason, Standing, Status
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
-from tests.quick import every
+from tests.machine import Deployed
+from tests.quick import every, only
 from tests.referee.disputes import LIE, Dispute
 from tests.referee.services import (
     ACCOUNTS,
@@ -589,6 +595,39 @@ def test_a_challenge_is_played_in_another_arithmetic(*, is_lie: bool) -> None:
     dispute = Dispute(both, LIE if is_lie else None, {FIRST: None if is_lie else LIE})
     assert dispute.challenge() is None
     assert dispute.finish() == (FIRST if is_lie else PROVIDER)
+
+
+@pytest.mark.parametrize("arithmetic", only({ORDERED}, [ORDERED, EXACT, HOPPER, AMPERE]), ids=str)
+def test_contracts_are_no_larger_than_may_be(arithmetic: Arithmetic) -> None:
+    """EIP-170 limits the code on the chain, and EIP-3860 the code that makes it."""
+    for name in ("challenges", "service"):
+        artifact = compile_contract(name, arithmetic=arithmetic.contracts)
+        assert artifact.runtime_size <= 24_576
+        assert len(artifact.bytecode) <= 2 * 24_576
+
+
+def test_a_referee_and_a_service_share_a_leaf() -> None:
+    """What computes leaves is asked by whoever makes a call of it, and tells nobody else."""
+
+    class Sharing(ChallengeContract):
+        """Challenges beside a referee, with its leaf."""
+
+        def deploy(self) -> Deployed:
+            """Put the referee into the machine, and then both."""
+            referee = deploy_referee(self.machine, NOBODY, self.arithmetic)
+            data = referee.codec.encode_call("leaf_contract", ())
+            place = {"sender": NOBODY, "value_wei": 0, "block": 1}
+            answer = self.machine.call(referee.raw, data, **place)  # type: ignore[arg-type] # by name
+            leaf = referee.codec.decode_result("leaf_contract", (), answer.output)
+            deployed, self.service = deploy_service(self.machine, NOBODY, leaf=leaf)
+            self.abi = compile_contract("challenges").abi
+            return deployed
+
+    both = Services(Sharing(ACCOUNTS))
+    both.stake(BOND)
+    dispute = Dispute(both, LIE)
+    assert dispute.challenge() is None
+    assert dispute.finish() == FIRST
 
 
 def test_no_job_is_void(both: Services) -> None:
