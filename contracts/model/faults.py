@@ -36,7 +36,7 @@ def on_refute_answer(
     """Show that a receipt's answer is not what its own last state has in the answer's slot."""
     digest = require_receipt(service, message, receipt, signature, (tensor_root, salt))
     require(tensor_root != receipt.answer, Reason.NO_FAULT)
-    count, slots = receipt.make_terms(0).checkpoints, receipt.state_slots
+    count, slots = -(-receipt.steps // receipt.checkpoint_every), receipt.state_slots
     top = _climb(Tag.HISTORY_NODE, state_root, count - 1, count, history_proof)
     require(top == receipt.history, Reason.UNPROVEN_FAULT)
     node = _climb(Tag.STATE_NODE, tensor_root, receipt.answer_slot, slots, slot_proof)

@@ -4,7 +4,7 @@ docs/explanation/receipts.md says what each field is for.
 """
 
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from eth_abi.abi import encode
@@ -140,12 +140,10 @@ def is_sound(receipt: Receipt) -> bool:
     """Whether a challenge of a receipt would be accepted, as far as the receipt alone says it."""
     windows = (receipt.window_blocks, receipt.clock_blocks)
     return (
-        1 <= receipt.state_slots <= MAX_SLOTS
+        receipt.answer_slot < receipt.state_slots <= MAX_SLOTS
         and receipt.batch_slots <= MAX_SLOTS
         and receipt.state_slots <= receipt.operators <= MAX_OPERATORS
-        and receipt.answer_slot < receipt.state_slots
-        and 1 <= receipt.steps <= MAX_STEPS
-        and 1 <= receipt.checkpoint_every <= receipt.steps
+        and 1 <= receipt.checkpoint_every <= receipt.steps <= MAX_STEPS
         and all(1 <= window <= MAX_BLOCKS for window in windows)
         and 1 <= receipt.increment_blocks <= receipt.clock_blocks
         and 1 <= receipt.stake_wei <= min(MAX_BOND_WEI, receipt.open_wei)
@@ -186,6 +184,7 @@ def hash_announcement(
     return keccak256(encode(types, values))
 
 
+@lru_cache(maxsize=1 << 12)
 def _hash(
     name: str, types: tuple[tuple[str, str], ...], struct: Receipt | Voucher, domain: Domain
 ) -> Digest:

@@ -255,7 +255,7 @@ def numbers_are_published_once(step: ServiceStep) -> bool:
     if step.name != "publish":
         return not changes
     first, count, _ = step.args
-    return step.after.published[step.message.sender] == first + count > first
+    return bool(step.after.published[step.message.sender] == first + count > first)
 
 
 def announcements_age(step: ServiceStep) -> bool:

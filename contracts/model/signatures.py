@@ -16,8 +16,8 @@ _FIRST_V: Final = 27
 
 
 def is_signed(digest: Digest, signature: bytes, signer: Address) -> bool:
-    """Whether an account has signed a digest; nobody can sign for the zero address."""
-    return int(signer, 16) != 0 and recover(digest, signature) == int(signer, 16)
+    """Whether an account has signed a digest; no signature is of the zero address."""
+    return recover(digest, signature) == int(signer, 16)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -116,8 +116,9 @@ def measure_faults(chain: Chain) -> Iterator[tuple[str, int]]:
     )
     case.announce(lie.hash(case.domain), root)
     signature = case.sign(lie.hash(case.domain), four)
-    args = (lie, signature, state, siblings[0], root, siblings[1], SALT)
-    yield "refute_answer-longest", case.send("refute_answer", case.challenger, *args)
+    highest = (state, siblings[0], root, siblings[1], SALT)
+    gas = case.send("refute_answer", case.challenger, lie, signature, *highest)
+    yield "refute_answer-longest", gas
     hidden = case.make_receipt(provider=five, number=0)
     proof = draw_siblings(MAX_BATCH)
     top = climb(Tag.RECEIPT_NODE, listed, 0, MAX_BATCH, 0, get_height(MAX_BATCH), proof)
@@ -133,7 +134,7 @@ def measure_challenge(chain: Chain) -> Iterator[tuple[str, int]]:
     challenges, service = deploy_service(chain, chain.accounts[0])
     case, task = _Case(chain, service), make_task(ANSWER)
     referee = ChainReferee(chain, challenges, chain.block_number())
-    runs = {
+    runs: dict[Address, SyntheticRun] = {
         case.provider: SyntheticRun(task, place_lie(ANSWER)),
         case.challenger: SyntheticRun(task),
     }

@@ -5,15 +5,21 @@ from typing import Any
 
 import pytest
 
+from moot.contracts.compiler import compile_contract
+from moot.contracts.deployment import deploy_referee, deploy_service
 from moot.contracts.model.bonds import Balance, Batch
 from moot.contracts.model.receipts import Domain, Receipt
 from moot.contracts.model.service import DEFUND_BLOCKS, MAX_BATCH, UNSTAKE_BLOCKS
 from moot.contracts.model.types import MAX_BLOCKS, MAX_BOND_WEI, MIN_BOND_WEI, NOBODY, ZERO
 from moot.contracts.reasons import LeafMode, Reason, Standing, Status
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
-from tests.quick import every
+from tests.machine import Deployed
+from tests.quick import every, only
 from tests.referee.disputes import LIE, Dispute
 from tests.referee.services import (
     ACCOUNTS,
@@ -359,6 +365,13 @@ def test_one_checkpoint_and_one_slot_need_no_siblings(both: Services) -> None:
     assert both.refute(receipt, history_proof=()) is None
 
 
+@pytest.mark.parametrize(("steps", "every_steps"), [(5, 4), (7, 4), (8, 4), (2, 1), (5, 3)])
+def test_the_last_interval_may_be_shorter(both: Services, steps: int, every_steps: int) -> None:
+    """Two checkpoints are two, however many steps the second interval has."""
+    receipt = make_receipt(steps=steps, checkpoint_every=every_steps, answer=OTHER)
+    assert both.refute(receipt) is None
+
+
 def test_who_is_at_fault_backs_nothing_any_more(both: Services) -> None:
     """It cannot stake or be challenged, and no second fault pays anybody."""
     both.stake(2 * BOND)
@@ -375,6 +388,13 @@ def test_who_is_at_fault_backs_nothing_any_more(both: Services) -> None:
     # What is in a match goes on as ever, and vouchers are the client's word.
     both.call("fund", CLIENT, PROVIDER, value_wei=10)
     assert both.redeem(3) is None
+
+
+def test_the_odd_wei_of_a_fault_is_burned(both: Services) -> None:
+    """Of one wei nothing is the reporter's."""
+    both.stake(1)
+    assert both.prove_conflict(make_receipt(), make_receipt(price_wei=0)) is None
+    assert both.model.burned_wei == 1
 
 
 def test_a_fault_without_a_bond_is_noted(both: Services) -> None:
@@ -575,6 +595,39 @@ def test_a_challenge_is_played_in_another_arithmetic(*, is_lie: bool) -> None:
     dispute = Dispute(both, LIE if is_lie else None, {FIRST: None if is_lie else LIE})
     assert dispute.challenge() is None
     assert dispute.finish() == (FIRST if is_lie else PROVIDER)
+
+
+@pytest.mark.parametrize("arithmetic", only({ORDERED}, [ORDERED, EXACT, HOPPER, AMPERE]), ids=str)
+def test_contracts_are_no_larger_than_may_be(arithmetic: Arithmetic) -> None:
+    """EIP-170 limits the code on the chain, and EIP-3860 the code that makes it."""
+    for name in ("challenges", "service"):
+        artifact = compile_contract(name, arithmetic=arithmetic.contracts)
+        assert artifact.runtime_size <= 24_576
+        assert len(artifact.bytecode) <= 2 * 24_576
+
+
+def test_a_referee_and_a_service_share_a_leaf() -> None:
+    """What computes leaves is asked by whoever makes a call of it, and tells nobody else."""
+
+    class Sharing(ChallengeContract):
+        """Challenges beside a referee, with its leaf."""
+
+        def deploy(self) -> Deployed:
+            """Put the referee into the machine, and then both."""
+            referee = deploy_referee(self.machine, NOBODY, self.arithmetic)
+            data = referee.codec.encode_call("leaf_contract", ())
+            place = {"sender": NOBODY, "value_wei": 0, "block": 1}
+            answer = self.machine.call(referee.raw, data, **place)  # type: ignore[arg-type] # by name
+            leaf = referee.codec.decode_result("leaf_contract", (), answer.output)
+            deployed, self.service = deploy_service(self.machine, NOBODY, leaf=leaf)
+            self.abi = compile_contract("challenges").abi
+            return deployed
+
+    both = Services(Sharing(ACCOUNTS))
+    both.stake(BOND)
+    dispute = Dispute(both, LIE)
+    assert dispute.challenge() is None
+    assert dispute.finish() == FIRST
 
 
 def test_no_job_is_void(both: Services) -> None:
