@@ -17,13 +17,15 @@ from moot.offchain.arithmetic import float32
 from moot.offchain.arithmetic.tensor.blocks import AMPERE, BFLOAT16, BLOCKS, HOPPER, add_block
 from moot.offchain.backends.cuda import emulated, flights, ptx, warpgroups
 from moot.offchain.backends.cuda.backend import Cuda
+from moot.offchain.backends.cuda.driver import Driver
 from moot.offchain.backends.cuda.emulator import Emulator, MisalignedError
 from moot.offchain.backends.cuda.flights import MisusedError
 from moot.offchain.backends.cuda.kernel import Bulk, Context, Copy, Kernel, word
 from moot.offchain.backends.cuda.machine import Tensor
 from moot.offchain.backends.cuda.matrices import Matrices
-from moot.offchain.backends.cuda.tensor import groups, laying, rows, sums
+from moot.offchain.backends.cuda.tensor import groups, laying, rows, sums, tiles
 from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
+from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.groups import _Writer
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.tiles import GROUP_CYCLES, GroupTile, Tile, choose_tile
@@ -39,10 +41,15 @@ from moot.offchain.backends.cuda.warpgroups import (
     write_descriptor,
 )
 from moot.offchain.errors import DeviceError
+from moot.offchain.execution.executor import Executor
+from moot.offchain.execution.preparation import Preparation
+from moot.offchain.frontend.capture import capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.precision import set_precision
 from moot.offchain.native.vectors import INDEX
 from moot.offchain.programs.graph import Node
 from tests.quick import every, only
-from tests.unit.test_cuda import find_assembler
+from tests.unit.test_cuda import NEEDS_DEVICE, encode, find_assembler, upload
 from tests.unit.test_cuda_tensor import (
     ARITHMETICS,
     NODES,
@@ -391,7 +398,7 @@ def test_kernels_and_tiles_that_break_what_is_taken_for_granted_are_refused() ->
 
 
 @pytest.mark.parametrize(
-    ("sides", "has_groups", "expected"),
+    ("sides", "is_hopper", "expected"),
     [
         ((4096, 4096), True, GroupTile(2, 256)),
         ((4096, 4096), False, Tile((2, 4), (4, 8), stages=3)),
@@ -399,25 +406,25 @@ def test_kernels_and_tiles_that_break_what_is_taken_for_granted_are_refused() ->
     ],
 )
 def test_tiles_of_warp_groups_are_chosen_where_they_serve(
-    sides: tuple[int, int], expected: object, *, has_groups: bool
+    sides: tuple[int, int], expected: object, *, is_hopper: bool
 ) -> None:
     """Large products are theirs on a device that has them; small ones are of warps."""
-    assert choose_tile(sides, 768, 1, 132, has_groups=has_groups) == expected
+    assert choose_tile(sides, 768, 1, 132, has_groups=is_hopper) == expected
 
 
 @pytest.mark.parametrize(
-    ("capability", "name", "has_groups"),
+    ("capability", "name", "is_hopper"),
     [((8, 0), "ampere", False), ((9, 0), "hopper", True), ((10, 0), "hopper", False)],
 )
 def test_warp_groups_multiply_on_hopper_alone(
-    capability: tuple[int, int], name: str, *, has_groups: bool
+    capability: tuple[int, int], name: str, *, is_hopper: bool
 ) -> None:
     """Blackwell's devices have Hopper's blocks, and not its instruction."""
     machine = Emulator(capability=capability)
     plan = Chained(machine, make_product((4096, 4096, 64), ((0, 2), (1, 2))), BLOCKS[name])
-    assert isinstance(plan.tile, GroupTile) == has_groups
+    assert isinstance(plan.tile, GroupTile) == is_hopper
     tried = [way.name for way in sums.list_ways(machine, BLOCKS[name])]
-    assert any("wgmma" in each for each in tried) == has_groups
+    assert any("wgmma" in each for each in tried) == is_hopper
 
 
 def test_sums_of_warp_groups_are_tried_before_they_are_used(
@@ -454,6 +461,34 @@ def test_each_layout_is_tried(way: sums.Way, monkeypatch: pytest.MonkeyPatch) ->
     except MisusedError:
         return
     assert not np.array_equal(found, few.define(HOPPER))
+
+
+def test_a_captured_program_has_the_same_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training whose products are all by warp groups has the processor's states."""
+    monkeypatch.setattr(tiles, "list_tiles", lambda **_: [*GROUP_CYCLES][-1:])
+    recipe = set_precision(build("mlp", "tiny"), "bf16")
+    captured = capture(recipe, trust=True, arithmetic=ARITHMETICS["hopper"])
+    device = Cuda(Emulator(capability=(9, 0)))
+    theirs = Executor(Preparation(captured.program, device))
+    ours, batch = Executor(captured.program), captured.batch(0)
+    state = list(captured.initial_state)
+    assert encode(theirs.run(state, batch, 0)) == encode(ours.run(state, batch, 0))
+    kernels = [kernel.name for kernel in device.machine._grids]  # type: ignore[attr-defined]
+    assert "multiply_groups" in kernels
+    assert "multiply_blocks" in kernels  # those of the trial
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=NEEDS_DEVICE) for kind in KINDS])
+def test_a_device_computes_the_processor_s_products(kind: str) -> None:
+    """Warp groups of a device have the bits of deep products, too."""
+    device = Driver()
+    if not has_groups(device.capability, HOPPER):
+        pytest.skip("the device has no products of warp groups")
+    for node, expected in zip(DEEP.values(), define_all(kind, is_deep=True), strict=True):
+        for tile in TILES:
+            plan = Chained(device, node, HOPPER, tile)
+            tensors = [upload(device, x) for x in draw_tensors(node, kind)]
+            assert encode([plan.run(tensors, 0).get()]) == [expected]
 
 
 def list_kernels() -> list[Kernel]:

@@ -31,9 +31,10 @@ from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.plans import Single, Tiled
 from moot.offchain.backends.cuda.tensor import laying, products, rows, sums, trial
 from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
+from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.products import _Writer
-from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES, Tile
+from moot.offchain.backends.cuda.tensor.tiles import GROUP_CYCLES, STEP_CYCLES, AnyTile, Tile
 from moot.offchain.backends.cuda.tiling import find_split
 from moot.offchain.backends.table import get_backend
 from moot.offchain.commitments.tensors import Array
@@ -137,7 +138,7 @@ def draw_tensors(node: Node, kind: str, seed: int = 0) -> list[Array | None]:
 
 
 def compute(
-    name: str, node: Node, tensors: Sequence[Array | None], tile: Tile | None, seed: int = 0
+    name: str, node: Node, tensors: Sequence[Array | None], tile: AnyTile | None, seed: int = 0
 ) -> bytes:
     """Return what a device makes of a contraction, emulated."""
     machine = Emulator(seed)
@@ -428,8 +429,9 @@ def test_a_device_computes_the_processor_s_products(kind: str) -> None:
     device = Driver()
     for name in device.generations:
         trial.require_blocks(device, ARITHMETICS[name])
+        tiles = [*TILES, *(GROUP_CYCLES if has_groups(device.capability, BLOCKS[name]) else ())]
         for node, expected in zip(NODES.values(), define_all(name, kind), strict=True):
-            for tile in TILES:
+            for tile in tiles:
                 plan = Chained(device, node, BLOCKS[name], tile)
                 tensors = [upload(device, x) for x in draw_tensors(node, kind)]
                 assert encode([plan.run(tensors, 0).get()]) == [expected]
