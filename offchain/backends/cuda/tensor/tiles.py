@@ -134,8 +134,8 @@ GROUP_CYCLES: Mapping[GroupTile, float] = {
     GroupTile(1, 128): 90,
     GroupTile(1, 64): 50,
 }
-"""The same for tiles of warp groups, where the device has them. Its tensor cores make 2,048 products
-a cycle, which is 256 cycles for 128 by 256."""
+"""The same for tiles of warp groups, where the device has them. Tensor cores make 2,048 products
+a cycle, so 256 cycles are the least for 128 by 256."""
 
 
 def list_tiles(*, has_groups: bool) -> Sequence[AnyTile]:
