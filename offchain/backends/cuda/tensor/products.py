@@ -24,13 +24,13 @@ from moot.offchain.backends.cuda.kernel import (
 )
 from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.tensor.copies import Copies
+from moot.offchain.backends.cuda.tensor.fragments import CELLS, fetch
 from moot.offchain.backends.cuda.tensor.outputs import Element, Output
 from moot.offchain.backends.cuda.tensor.rows import Rows
 from moot.offchain.backends.cuda.tensor.tiles import (
     COLUMNS,
     DEPTH,
     ROWS,
-    VECTOR,
     WIDTH,
     Tile,
     get_pitch,
@@ -67,7 +67,7 @@ class _Writer:
         self._rows, self._tile = rows, tile
         self._output = Output(matrices, tile.sides)
         self._deep = tile.depth // DEPTH
-        counts = self._counts = ROWS // COLUMNS * 2, 2, 4
+        counts = self._counts = CELLS
         first, second = (own * self._deep * n for own, n in zip(tile.own, counts, strict=False))
         self._starts = 0, first, first + second
         self._copies = [
@@ -149,42 +149,19 @@ class _Writer:
         return builder.add(start, builder.mul(at, word(WIDTH)))
 
     def _fetch(self, context: Context, buffer: ir.Value) -> None:
-        """Take up the warp's rows and columns of a buffer: four matrices of 8 by 8 at a time.
-
-        Of the first factor these are the quarters of an instruction's rows, of the second the
-        halves of the columns of two instructions, or of one where the last has no other.
-        """
+        """Take up the warp's rows and columns of a buffer."""
         _, _, firsts = self._get_lane(context)
-        for axis, depth in product((0, 1), range(self._deep)):
-            own = self._tile.own[axis]
-            for number in range(0, own, 1 + axis):
-                count = 4 if axis == 0 or number + 1 < own else 2
+        for axis, each in enumerate(self._rows):
 
-                def locate(
-                    matrix: ir.Value,
-                    row: ir.Value,
-                    axis: int = axis,
-                    start: int = number * (ROWS, COLUMNS)[axis],
-                    depth: int = depth,
-                ) -> ir.Value:
-                    builder = context.builder
-                    low, high = (f(matrix, word(2)) for f in (builder.urem, builder.udiv))
-                    down, along = (low, high) if axis == 0 else (high, low)
-                    line = builder.add(firsts[axis], word(start))
-                    line = builder.add(line, builder.mul(down, word(COLUMNS)))
-                    step = builder.add(builder.mul(along, word(VECTOR)), word(depth * DEPTH))
-                    if self._rows[axis].is_turned:
-                        line, step = builder.add(step, row), line
-                    else:
-                        line = builder.add(line, row)
-                    return builder.add(buffer, self._locate(context, axis, line, step))
+            def locate(line: ir.Value, at: ir.Value, axis: int = axis) -> ir.Value:
+                return context.builder.add(buffer, self._locate(context, axis, line, at))
 
-                is_turned = self._rows[axis].is_turned
-                found = context.load_matrices(count, locate, is_turned=is_turned)
-                cells = self._counts[axis]
-                for place, value in enumerate(found):
-                    cell = self._cell(axis, number + place // cells, depth) + place % cells
-                    context.set_cell(cell, value)
+            def number(place: int, depth: int, axis: int = axis) -> int:
+                return self._cell(axis, place, depth)
+
+            counts = self._tile.own[axis], self._deep
+            turned = each.is_turned
+            fetch(context, axis, counts, firsts[axis], locate, number, is_turned=turned)
 
     def _list_elements(self, context: Context) -> Iterator[Element]:
         """Yield the thread's elements."""
