@@ -27,6 +27,7 @@ from moot.offchain.frontend.examples import build
 from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import InferenceRecipe
 from moot.offchain.planning import back_to_back as planning
+from moot.offchain.planning.preconditions import Form
 from tests.quick import only
 from tests.unit.test_cuda import assemble, encode, find_assembler
 from tests.unit.test_cuda_tensor import ARITHMETICS
@@ -99,7 +100,7 @@ def differentiate(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor
         return torch.autograd.grad(out, leaves, out.detach() * 2)
 
 
-APART = [odd_depth, few_rows, odd_columns, differentiate]
+APART = [odd_depth, few_rows, odd_columns]
 
 
 @pytest.fixture(autouse=True)
@@ -207,6 +208,17 @@ def test_others_are_computed_one_after_the_other(attention: Attention) -> None:
     check(captured, prepared, draw_operands())
 
 
+def test_gradients_are_in_one_kernel_but_for_folds_of_columns() -> None:
+    """Those of queries come out of it; those of keys and values fold what it stores, or others."""
+    captured = make(differentiate)
+    prepared = prepare(captured)
+    plans = find_joined(prepared)
+    assert [len(plan._fused.across) for plan in plans] == [0, 1]
+    assert all(plan.form is not None for plan in plans)
+    for operands in (draw_operands(), *list_cases()):
+        check(captured, prepared, operands)
+
+
 def test_products_are_not_joined_where_arithmetics_are_two() -> None:
     """An emulator of every generation computes operators as they are."""
     captured = make(attend)
@@ -246,6 +258,13 @@ BROKEN: dict[str, Callable[[Joined], Joined]] = {
     "region": lambda form: replace(form, region=replace(form.region, limits=Limits(64))),
     "memory": lambda form: replace(form, block_bytes=1 << 14),
 }
+
+
+def test_devices_have_no_other_form() -> None:
+    """Whatever form is added has its trials of preconditions here."""
+    forms = {form.__name__ for form in Form.__subclasses__() if ".cuda." in form.__module__}
+    assert forms == {"Joined"}
+    assert Joined.__post_init__ is Form.__post_init__
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -1,6 +1,6 @@
 """Plans of rows between products: one kernel where its preconditions hold, or several in turn."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -59,6 +59,7 @@ class JoinedProducts:
         folded = {index for _, index in fused.across} | {fused.middle}
         members = [m.index for m in fused.group.members]
         self._made = [i for i in members if i in kept or i in folded]
+        self._stored = {*self._kept, *(index for _, index in fused.across)}
         self._region = FusedRegion(machine, fused.group, self._made)
         inside = set(fused.indices)
         self._parts = [self._region.operands, *(n.operands for n in fused.nodes.values())]
@@ -73,7 +74,7 @@ class JoinedProducts:
         fused, nodes = self._fused, self._nodes
         scores = [n for n, name in enumerate(self._inside[0]) if name == fused.first]
         is_kept = {fused.first, fused.last} & {*self._kept} != {fused.last}
-        if fused.last is None or fused.middle is None or fused.across or is_kept:
+        if fused.last is None or fused.middle is None or is_kept:
             return None
         first, last = (_split(nodes[index]) for index in (fused.first, fused.last))
         is_left = _find_inside(nodes[fused.last].operands[1], {fused.middle}) is not None
@@ -95,7 +96,7 @@ class JoinedProducts:
             region,
             scores[0],
             stores[self._made.index(fused.middle)],
-            fused.middle in self._kept,
+            fused.middle in self._stored,
             _BLOCK_BYTES.get(self._machine.capability, _LEAST_BYTES),
         )
 
@@ -112,51 +113,58 @@ class JoinedProducts:
         """Return the launch, or those of all operators."""
         given = iter(sources)
         places = dict(zip(self._kept, targets, strict=True))
-        if self.form is not None:
-            return [self._launch_joined(self.form, given, places)]
-        for index in (self._fused.first, *self._made, *self._fused.nodes):
+        if self.form is None:
+            written = [self._fused.first, *self._made, *self._fused.nodes]
+        else:
+            written = [i for i in (*self._made, *self._fused.nodes) if i in self._stored]
+        for index in written:
             if index not in places:
                 node = self._nodes[index]
                 places[index] = reserve(node.elements * node.dtype.width)
-        addresses = [
-            [next(given) if name is None else places[name] for name in part]
+        of_region, *of_nodes = [
+            [next(given) if name is None else places.get(name, 0) for name in part]
             for part in self._inside
         ]
+        calls = [*zip(self._fused.nodes, of_nodes, strict=True)]
+        count = 1 if self.form is None else 2
         found = list[Launch]()
-        for plan, reads, writes in self._list_plans(addresses):
-            found += plan.list_launches(reads, [places[index] for index in writes], reserve)
+        if self.form is None:
+            found += self._multiply(*calls[0], places, reserve)
+            writes = [places[index] for index in self._made]
+            found += self._region.list_launches(of_region, writes, reserve)
+        else:
+            found.append(self._join(self.form, of_region, of_nodes, places))
+        for index, reads in calls[count:]:
+            found += self._multiply(index, reads, places, reserve)
         return found
 
-    def _list_plans(
-        self, addresses: Sequence[Sequence[int]]
-    ) -> Iterator[tuple[Any, Sequence[int], Sequence[int]]]:
-        """Yield the plans of all operators, what they read, and the indices of what they write."""
-        of_region, *of_nodes = addresses
-        calls = [*zip(self._products.items(), of_nodes, strict=True)]
-        for (index, plan), reads in calls[:1]:
-            yield plan, reads, [index]
-        yield self._region, of_region, self._made
-        for (index, plan), reads in calls[1:]:
-            yield plan, reads, [index]
+    def _multiply(
+        self, index: int, reads: Sequence[int], places: Mapping[int, int], reserve: Reserve
+    ) -> list[Launch]:
+        """Return the launches of a contraction."""
+        return self._products[index].list_launches(reads, [places[index]], reserve)
+
+    def _join(
+        self,
+        form: joined.Joined,
+        of_region: Sequence[int],
+        of_nodes: Sequence[Sequence[int]],
+        places: Mapping[int, int],
+    ) -> Launch:
+        """Return the launch of the kernel of the region between two products."""
+        first, last, *_ = of_nodes
+        stores = [places.get(index, 0) for index in self._made]
+        assert self._fused.last is not None
+        products = [first[1], first[2], last[2], places[self._fused.last]]
+        turns = form.padded // joined.PART
+        parameters = [*of_region, *stores, *products, turns]
+        return Launch(self._loaded, joined.count_blocks(form), parameters)
 
     @cached_property
     def _products(self) -> Mapping[int, Chained]:
         """The plans of the contractions, by their indices, the first before the region."""
         nodes = self._fused.nodes.items()
         return {i: Chained(self._machine, node, self._block) for i, node in nodes}
-
-    def _launch_joined(
-        self, form: joined.Joined, given: Iterator[int], places: Mapping[int, int]
-    ) -> Launch:
-        """Return the launch of the kernel."""
-        region, first, last = (
-            [0 if name is not None else next(given) for name in part] for part in self._inside
-        )
-        stores = [places.get(index, 0) for index in self._made]
-        assert self._fused.last is not None
-        products = [first[1], first[2], last[2], places[self._fused.last]]
-        turns = form.padded // joined.PART
-        return Launch(self._loaded, joined.count_blocks(form), [*region, *stores, *products, turns])
 
     @cached_property
     def _loaded(self) -> Any:
