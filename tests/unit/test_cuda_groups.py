@@ -542,6 +542,8 @@ def test_code_asks_for_what_the_orders_say() -> None:
     ]
     assert [later for name, later in asked if name == "wait_group"] == ["1", "0"]
     assert seen.count("fence.proxy.async.shared::cta") == 2
+    assert re.findall(r"cp.async.wait_group\s+(\d)", seen) == ["1", "1", "0"]
+    assert seen.count("bar.sync") == 5  # one in a turn, and one between other steps
     assert "cp.async.bulk" not in seen
     assert copied.count("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes") == 6
     assert copied.count("mbarrier.init.shared.b64") == 4

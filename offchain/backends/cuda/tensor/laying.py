@@ -34,7 +34,7 @@ class Parts:
     """Where the parts of a factor are that was copied: some rows at some steps each.
 
     A part is a panel of lines, which are rows, swizzled (`warpgroups.py`). Parts that follow each
-    other have the same rows. Behind the last row are others of the same values.
+    other have the same rows. What is behind the last row is multiplied, and stored by nobody.
 
     Attributes:
         batches: how many there are.
@@ -88,9 +88,8 @@ def count_blocks(matrices: Matrices, axis: int, parts: Parts | None = None) -> i
 
 def _count_tiles(matrices: Matrices, axis: int, parts: Parts | None) -> tuple[int, int]:
     """Return how often there are 64 rows, and 32 steps of each."""
-    if parts is not None:
-        return parts.across * parts.side // _LINES, parts.along * STEPS // PIECE
-    return -(-matrices.sides[axis] // _LINES), pad(matrices.node.fold_length) // PIECE
+    steps = pad(matrices.node.fold_length) if parts is None else parts.along * STEPS
+    return -(-matrices.sides[axis] // _LINES), steps // PIECE
 
 
 def make_kernel(matrices: Matrices, axis: int, parts: Parts | None = None) -> Kernel:
