@@ -16,7 +16,7 @@ from moot.offchain.backends.cuda.emulator import Emulator
 from moot.offchain.backends.cuda.kernel import Context, Kernel, Loop, Products
 from moot.offchain.backends.cuda.regions.form import Limits
 from moot.offchain.backends.cuda.tensor import joined
-from moot.offchain.backends.cuda.tensor.joined import Joined
+from moot.offchain.backends.cuda.tensor.joined_form import Joined
 from moot.offchain.backends.cuda.tensor.joined_plans import JoinedProducts
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import BrokenPrecondition

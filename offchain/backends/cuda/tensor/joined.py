@@ -7,12 +7,10 @@ stored there, too, in bfloat16, and multiplied part by part in ascending order o
 element is the chain, the fold or the function that it would be in kernels apart.
 """
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from math import prod
-from typing import ClassVar
 
 from llvmlite import ir
 
@@ -32,199 +30,24 @@ from moot.offchain.backends.cuda.kernel import (
     word,
 )
 from moot.offchain.backends.cuda.matrices import Matrices
-from moot.offchain.backends.cuda.regions.form import Form as RegionForm
-from moot.offchain.backends.cuda.regions.form import Layout
 from moot.offchain.backends.cuda.regions.rows import RowThread, compute_columns, compute_rows
 from moot.offchain.backends.cuda.tensor.copies import Copies
 from moot.offchain.backends.cuda.tensor.fragments import CELLS, Locate, fetch
-from moot.offchain.backends.cuda.tensor.rows import Rows
-from moot.offchain.backends.cuda.tensor.tiles import COLUMNS, DEPTH, ROWS, VECTOR, WIDTH, get_pitch
+from moot.offchain.backends.cuda.tensor.joined_form import (
+    ACROSS,
+    FLOAT_BYTES,
+    PART,
+    STAGES,
+    Joined,
+)
+from moot.offchain.backends.cuda.tensor.tiles import COLUMNS, DEPTH, ROWS, WIDTH, get_pitch
 from moot.offchain.native import emit, vectors
 from moot.offchain.native.vectors import FLOAT, INDEX
-from moot.offchain.planning.preconditions import Form, Precondition
-from moot.offchain.planning.region import Load, Pick, Plan, is_full
-
-PART = 64
-"""Columns of the first product, which are steps of the last one, that are multiplied at a time."""
-
-_ACROSS = 4
-"""Warps that share sixteen rows."""
-
-_MOST_WIDTH = 128
-"""The most steps of the first product, and the most columns of the last one."""
-
-WARPS_THREADS = _ACROSS * WARP
-"""Threads of sixteen rows."""
 
 Pass = Callable[[RowThread, int], None]
 """Writes a pass of a thread of a row, given the pass's number."""
 
-_FLOAT_BYTES = 4
 _VECTOR = ir.IntType(8 * COPIED_BYTES)
-_STAGES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Joined(Form):
-    """Rows between two products.
-
-    Attributes:
-        rows: the rows of a matrix.
-        columns: their columns.
-        steps: the steps of the first product.
-        width: the columns of the last product.
-        side: the rows of a block.
-        first: where the rows and the columns of the first product are.
-        last: where the rows and the columns of the last one are; its rows are the region's.
-        starts: the initial values of both, by their bits; None where they are no constants.
-        region: the form of the region's kernel.
-        scores: the buffer of the region that is the first product's output.
-        middle: the value that the last product folds.
-        is_stored: whether it is also stored in its buffer.
-        block_bytes: the shared memory that a block may have.
-    """
-
-    rows: int
-    columns: int
-    steps: int
-    width: int
-    side: int
-    first: tuple[Rows | None, Rows | None]
-    last: tuple[Rows | None, Rows | None]
-    starts: tuple[int | None, int | None]
-    region: RegionForm
-    scores: int
-    middle: int
-    is_stored: bool
-    block_bytes: int
-
-    preconditions: ClassVar[tuple[Precondition, ...]] = (
-        Precondition(
-            "seen",
-            "all factors are read where they are, and both products begin with constants",
-            lambda form: None not in (*form.first, *form.last, *form.starts),
-        ),
-        Precondition(
-            "sides",
-            "blocks have rows of one matrix, and instructions as many steps and columns",
-            lambda form: (
-                form.rows % form.side == 0
-                and form.steps % DEPTH == form.width % (_ACROSS * COLUMNS) == 0
-                and max(form.steps, form.width) <= _MOST_WIDTH
-            ),
-        ),
-        Precondition(
-            "middle",
-            "the last product folds whole rows of one value after the other, in bfloat16",
-            lambda form: (
-                form.region.region.values[form.middle].dtype is DType.BFLOAT16
-                and _is_row_major(form)
-            ),
-        ),
-        Precondition(
-            "region",
-            "rows are of one segment, their folds have lanes for the threads, nothing is picked",
-            lambda form: (
-                form.region.region.segments == 1
-                and form.region.region.last_columns == form.region.region.columns == form.columns
-                and not any(isinstance(value, Pick) for value in form.region.region.values)
-                and not form.region.is_of_maps
-                and not form.layout.spilled
-                and form.layout.threads == form.threads
-                and form.side % form.layout.rows_a_block == 0
-            ),
-        ),
-        Precondition(
-            "memory",
-            "a block's rows are in shared memory",
-            lambda form: form.shared_bytes <= form.block_bytes,
-        ),
-    )
-
-    @property
-    def threads(self) -> int:
-        """The threads of a block."""
-        return self.side // ROWS * WARPS_THREADS
-
-    @property
-    def layout(self) -> Layout:
-        """How a block's threads share rows."""
-        return Layout(self.region, {self.middle, *self.overlaid})
-
-    @property
-    def overlaid(self) -> tuple[int, ...]:
-        """The value that is kept in the place of scores, which nobody reads after it, if any is."""
-        values, plan = self.region.region.values, Plan(self.region.region)
-        reads = [n for n, passed in enumerate(plan.passes) if self.is_score_read(passed.reached)]
-        return tuple(
-            index
-            for index in sorted(plan.scratch)
-            if is_full(values[index])
-            and values[index].dtype is DType.FLOAT32
-            and plan.stages[index] >= max(reads, default=0)
-        )[:1]
-
-    def is_score_read(self, reached: Collection[int]) -> bool:
-        """Whether scores are among some values."""
-        return any(self.is_score(index) for index in reached)
-
-    def is_score(self, index: int) -> bool:
-        """Whether a value is a score."""
-        value = self.region.region.values[index]
-        return isinstance(value, Load) and value.buffer == self.scores
-
-    @property
-    def is_turned(self) -> bool:
-        """Whether the lines of the first factor are steps."""
-        return self.first[0] is not None and self.first[0].is_turned
-
-    @property
-    def padded(self) -> int:
-        """The columns of whole parts."""
-        return -(-self.columns // PART) * PART
-
-    @property
-    def pitches(self) -> tuple[int, int, int]:
-        """The bytes from one row to the next: of the first factor, of scores, of weights."""
-        return (
-            get_pitch(self.side if self.is_turned else self.steps),
-            (self.padded + VECTOR) * _FLOAT_BYTES,
-            get_pitch(self.padded),
-        )
-
-    @property
-    def places(self) -> tuple[int, int, int, int, int]:
-        """Where rows' values, the first factor, scores, weights and parts are, in this order."""
-        sizes = (
-            -(-self.layout.row_bytes * self.side // COPIED_BYTES) * COPIED_BYTES,
-            self.pitches[0] * (self.steps if self.is_turned else self.side),
-            self.pitches[1] * self.side,
-            self.pitches[2] * self.side,
-        )
-        first, second, third, fourth = (sum(sizes[: place + 1]) for place in range(4))
-        return 0, first, second, third, fourth
-
-    @property
-    def part_bytes(self) -> int:
-        """The bytes of a part of a factor: lines of 64, or 64 lines."""
-        most = max(self.steps, self.width)
-        return max(PART * get_pitch(most), most * get_pitch(PART))
-
-    @property
-    def shared_bytes(self) -> int:
-        """The shared memory of a block."""
-        return self.places[-1] + _STAGES * self.part_bytes
-
-
-def _is_row_major(form: Joined) -> bool:
-    rows = form.last[0]
-    if rows is None or rows.is_turned or rows.offset or rows.count != form.rows:
-        return False
-    sizes = form.rows * form.columns, form.columns, 1
-    return all(
-        [s for s, n in zip(axis.strides, axis.shape, strict=True) if n > 1] in ([], [size])
-        for axis, size in zip((rows.batches, rows.lines, rows.steps), sizes, strict=True)
-    )
 
 
 def make_kernel(form: Joined, last: Matrices, block: Block) -> Kernel:
@@ -259,7 +82,7 @@ def make_kernel(form: Joined, last: Matrices, block: Block) -> Kernel:
         form.threads,
         form.shared_bytes,
         writer.cells,
-        groups=_STAGES,
+        groups=STAGES,
         copies=writer.copies,
     )
 
@@ -287,7 +110,7 @@ class _BlockRow(RowThread):
         """Return a score."""
         if not self._joined.is_score(index):
             return None
-        return self._load_own(DType.FLOAT32, self._find_own(2, number, _FLOAT_BYTES))
+        return self._load_own(DType.FLOAT32, self._find_own(2, number, FLOAT_BYTES))
 
     def keep(self, index: int, value: ir.Value, number: ir.Value) -> None:
         """Store an element, a weight where the last product reads it."""
@@ -299,7 +122,7 @@ class _BlockRow(RowThread):
                 return
         if index in joined.overlaid:
             stored = emit.to_stored(context.builder, DType.FLOAT32, value)
-            context.store_shared(stored, self._find_own(2, number, _FLOAT_BYTES))
+            context.store_shared(stored, self._find_own(2, number, FLOAT_BYTES))
         super().keep(index, value, number)
 
     def recall(self, index: int, number: ir.Value) -> ir.Value:
@@ -307,7 +130,7 @@ class _BlockRow(RowThread):
         if index == self._joined.middle:
             return self._load_own(DType.BFLOAT16, self._find_own(3, number, WIDTH))
         if index in self._joined.overlaid:
-            return self._load_own(DType.FLOAT32, self._find_own(2, number, _FLOAT_BYTES))
+            return self._load_own(DType.FLOAT32, self._find_own(2, number, FLOAT_BYTES))
         return super().recall(index, number)
 
 
@@ -328,7 +151,7 @@ class _Writer:
         self._values = Copies(values, form.width, PART, form.threads)
         self.copies = max(self._keys.count, self._values.count)
         self._turned = [each.is_turned for each in (queries, keys, values)]
-        self._own = PART // (_ACROSS * COLUMNS), form.width // (_ACROSS * COLUMNS)
+        self._own = PART // (ACROSS * COLUMNS), form.width // (ACROSS * COLUMNS)
         self._deep = form.steps // DEPTH, PART // DEPTH
         sizes = [
             (CELLS[0] * deep, CELLS[1] * own * deep, CELLS[2] * own)
@@ -352,8 +175,8 @@ class _Writer:
         """Return the first row of the thread's warp, and the warp's number across."""
         builder = context.builder
         warp = builder.udiv(context.thread, word(WARP))
-        row = builder.mul(builder.udiv(warp, word(_ACROSS)), word(ROWS))
-        return row, builder.urem(warp, word(_ACROSS))
+        row = builder.mul(builder.udiv(warp, word(ACROSS)), word(ROWS))
+        return row, builder.urem(warp, word(ACROSS))
 
     def _find_rows(self, context: Context) -> tuple[ir.Value, ir.Value]:
         """Return the block's matrix, and its first row there."""
@@ -371,7 +194,7 @@ class _Writer:
 
     def _find_part(self, context: Context, part: ir.Value) -> ir.Value:
         builder = context.builder
-        stage = builder.urem(part, word(_STAGES))
+        stage = builder.urem(part, word(STAGES))
         behind = builder.mul(stage, word(self._form.part_bytes))
         return builder.add(behind, word(self._form.places[4]))
 
@@ -387,7 +210,7 @@ class _Writer:
         address = context.parameters[self.first_parameter + 1 + which]
         found: list[Copy] = copies.make(context, at, address, place)
         found += found[-1:] * (self.copies - len(found))
-        context.begin_copies(found, builder.urem(part, word(_STAGES)))
+        context.begin_copies(found, builder.urem(part, word(STAGES)))
 
     def begin(self, context: Context) -> None:
         """Bring the block's rows, and the first columns."""
@@ -466,14 +289,14 @@ class _Writer:
             value = vectors.splat(builder, context.get_cell(cell, FLOAT), 1)
             stored = emit.to_stored(builder, DType.FLOAT32, value)
             line = builder.add(builder.mul(row, word(form.pitches[1])), word(form.places[2]))
-            place = builder.add(line, builder.mul(at, word(_FLOAT_BYTES)))
+            place = builder.add(line, builder.mul(at, word(FLOAT_BYTES)))
             context.store_shared(stored, place)
         self.follow(context)
 
     def follow(self, context: Context) -> None:
         """Wait for the next part."""
         following = context.builder.add(context.turn, word(1))
-        context.end_copies(context.builder.urem(following, word(_STAGES)), 0)
+        context.end_copies(context.builder.urem(following, word(STAGES)), 0)
 
     def turn_over(self, context: Context) -> None:
         """Ask for the last product's first steps, and put zeros behind the weights of each row."""

@@ -13,6 +13,7 @@ from moot.offchain.backends.cuda.regions.form import Limits
 from moot.offchain.backends.cuda.regions.plans import FusedRegion
 from moot.offchain.backends.cuda.single import Flats, Reserve, launch_all
 from moot.offchain.backends.cuda.tensor import joined
+from moot.offchain.backends.cuda.tensor.joined_form import PART, WARPS_THREADS, Joined
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.rows import find_rows
 from moot.offchain.backends.cuda.tensor.tiles import ROWS
@@ -69,7 +70,7 @@ class JoinedProducts:
         found = (self._make_form(side) for side in _SIDES)
         self.form = next((form for form in found if form is not None), None)
 
-    def _make_form(self, side: int) -> joined.Joined | None:
+    def _make_form(self, side: int) -> Joined | None:
         """Return the form of the kernel, if it computes all."""
         fused, nodes = self._fused, self._nodes
         scores = [n for n, name in enumerate(self._inside[0]) if name == fused.first]
@@ -81,13 +82,13 @@ class JoinedProducts:
         if len(scores) != 1 or first is None or last is None or not is_left:
             return None
         stores = [value for value, _ in self._region.form.region.stores]
-        threads = side // ROWS * joined.WARPS_THREADS
+        threads = side // ROWS * WARPS_THREADS
         limits = Limits(threads, _ROW_BYTES, _ROW_BYTES * threads)
         region = RegionForm(self._region.form.region, self._region.form.accesses, limits)
         if first.batches != last.batches or first.sides[0] != last.sides[0]:
             return None
         return make_form(
-            joined.Joined,
+            Joined,
             *(first.sides[0], first.sides[1]),
             *(first.node.fold_length, last.sides[1], side),
             (find_rows(first, 0), find_rows(first, 1)),
@@ -146,7 +147,7 @@ class JoinedProducts:
 
     def _join(
         self,
-        form: joined.Joined,
+        form: Joined,
         of_region: Sequence[int],
         of_nodes: Sequence[Sequence[int]],
         places: Mapping[int, int],
@@ -156,7 +157,7 @@ class JoinedProducts:
         stores = [places.get(index, 0) for index in self._made]
         assert self._fused.last is not None
         products = [first[1], first[2], last[2], places[self._fused.last]]
-        turns = form.padded // joined.PART
+        turns = form.padded // PART
         parameters = [*of_region, *stores, *products, turns]
         return Launch(self._loaded, joined.count_blocks(form), parameters)
 
