@@ -355,7 +355,8 @@ def _write_tensor(found: dict[str, Any]) -> Iterator[str]:
     yield f"Tensor cores, in `{found['arithmetic']}`:"
     yield ""
     for row in found.get("trial", []):
-        yield f"- the trial: {row['wrong']:,} of {row['sums']:,} sums wrong; {row['nearest']}"
+        wrong = f"{row['wrong']:,} of {row['sums']:,} sums wrong"
+        yield f"- the trial, {row['by']}: {wrong}; {row['nearest']}"
     for row in found.get("volume", []):
         yield f"- drawn: {row['blocks']:,} blocks in {row['seconds']:.0f} s, {row['wrong']:,} wrong"
     for part, error in found.get("errors", {}).items():

@@ -160,8 +160,9 @@ class _Bench:
         self._device, self._examination = device, device.examine(arithmetic, ROUND[is_tiny])
 
     def trial(self) -> Iterator[Row]:
-        """Yield what the trial says, and which blocks come closest to its sums."""
-        yield self._examination.try_blocks()._asdict()
+        """Yield what the trial says of each instruction, and which blocks come closest."""
+        for tried in self._examination.try_blocks():
+            yield tried._asdict()
 
     def volume(self) -> Iterator[Row]:
         """Yield of how many drawn blocks how many sums are wrong, by kinds of numbers."""

@@ -11,7 +11,8 @@ from moot.bench.tensor_cores import PARTS, is_right, measure_tensor_cores
 from moot.offchain.arithmetic.tensor.blocks import AMPERE
 from moot.offchain.backends.cuda.emulator import Emulator
 from moot.offchain.backends.cuda.tensor import examination
-from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES
+from moot.offchain.backends.cuda.tensor.sums import GROUP_WAYS
+from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES, GroupTile
 from moot.offchain.backends.table import BACKENDS
 from moot.offchain.errors import DeviceError
 
@@ -21,7 +22,7 @@ SMALL = list(STEP_CYCLES)[-2:]
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out programs, which take long to capture, and large tiles."""
-    monkeypatch.setattr(examination, "STEP_CYCLES", SMALL)
+    monkeypatch.setattr(examination, "list_tiles", lambda **_: SMALL)
     monkeypatch.setattr(tensor_cores, "SIZES", {True: ()})
     monkeypatch.setattr(tensor_cores, "STATES", {True: ()})
 
@@ -43,6 +44,7 @@ def test_tensor_cores_are_measured_part_by_part(
     assert found["done"] == [*PARTS]
     assert is_right(found)
     (trial,), (volume,) = found["trial"], found["volume"]
+    assert trial["by"] == "mma.sync"
     assert trial["nearest"] == "blocks of 16 products and 25 bits, ascending, have them"
     assert volume["blocks"] >= 10_000
     assert [row["equal"] for row in found["products"]] == [True, True]
@@ -58,6 +60,20 @@ def test_tensor_cores_are_measured_part_by_part(
     assert "Trees: 2.0 GB/s" in page
     assert "0 of 295,680 sums wrong; blocks of 16 products" in page
     assert "| 130 x 40 x 70 | of columns | True |" in page
+
+
+def test_both_instructions_of_hopper_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where warp groups multiply, the trial, drawn blocks and tiles have rows of theirs."""
+    make = Emulator.__init__
+    monkeypatch.setattr(Emulator, "__init__", lambda machine: make(machine, capability=(9, 0)))
+    tiles = {True: [SMALL[-1], GroupTile(1, 64)], False: SMALL[-1:]}
+    monkeypatch.setattr(examination, "list_tiles", lambda *, has_groups: tiles[has_groups])
+    found, _ = measure()
+    assert is_right(found)
+    by = [row["by"].split(",")[0] for row in found["trial"]]
+    assert by == ["mma.sync", *["wgmma"] * len(GROUP_WAYS)]
+    assert not any(row["wrong"] for row in found["trial"])
+    assert [row["tile"].split(",")[0] for row in found["tiles"]] == ["mma.sync", "wgmma"]
 
 
 def test_a_part_that_fails_says_why_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

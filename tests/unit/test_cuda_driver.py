@@ -16,6 +16,7 @@ from moot.offchain.backends.cuda.backend import Cuda
 from moot.offchain.backends.cuda.driver import Driver
 from moot.offchain.backends.cuda.kernel import Kernel
 from moot.offchain.backends.cuda.machine import Tensor
+from moot.offchain.backends.cuda.warpgroups import Orders
 from moot.offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
 
 OUT_OF_MEMORY, LAUNCH_FAILED, INVALID_VALUE = 2, 719, 1
@@ -218,11 +219,29 @@ def test_a_full_device_gives_up_what_nobody_needs_first(use: Use) -> None:
     Cuda(device).require_memory(10_240)
 
 
-@pytest.mark.parametrize("size", [ptx.MOST_STATIC_BYTES, ptx.MOST_STATIC_BYTES + 16])
+def test_warp_groups_need_the_architecture_alone(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code of theirs is for one architecture and no later one; other code is as it was."""
+    use(Library())
+    asked: list[str] = []
+    monkeypatch.setattr(driver, "translate", lambda _, name: asked.append(name) or "")
+    device = Driver()
+    for steps in ((), (Orders(()),)):
+        device.load(Kernel("some", 0, steps, 128))
+    assert asked == ["sm_90", "sm_90a"]
+
+
+@pytest.mark.parametrize(
+    ("size", "barriers"),
+    [
+        (ptx.MOST_STATIC_BYTES, 0),
+        (ptx.MOST_STATIC_BYTES + 16, 0),
+        (ptx.MOST_STATIC_BYTES, 1),
+    ],
+)
 def test_much_shared_memory_is_asked_for(
-    use: Use, size: int, monkeypatch: pytest.MonkeyPatch
+    use: Use, size: int, barriers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What code may not declare is allowed once, and asked for by each launch."""
+    """What code may not declare is allowed once, and asked for by each launch, barriers with it."""
     library = use(Library())
     monkeypatch.setattr(driver, "translate", lambda *_: "")
     asked: dict[str, tuple[Any, ...]] = {}
@@ -237,7 +256,8 @@ def test_much_shared_memory_is_asked_for(
     for name in ("cuFuncSetAttribute", "cuLaunchKernel"):
         setattr(library, name, remember(name))
     device = Driver()
-    kernel = Kernel("much", 1, (), 64, size)
+    kernel = Kernel("much", 1, (), 64, size, barriers=barriers)
+    size += 8 * barriers
     device.launch(device.load(kernel), 3, [5])
     is_large = size > ptx.MOST_STATIC_BYTES
     assert asked["cuLaunchKernel"][1:8] == (3, 1, 1, 64, 1, 1, size if is_large else 0)

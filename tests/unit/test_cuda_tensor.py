@@ -15,7 +15,7 @@ from moot.offchain.arithmetic import float32
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.arithmetic.tensor import TENSOR
 from moot.offchain.arithmetic.tensor.blocks import BFLOAT16, BLOCKS, Block, add_block, add_chain
-from moot.offchain.backends.cuda import emulator, ptx
+from moot.offchain.backends.cuda import emulated, emulator, ptx
 from moot.offchain.backends.cuda.backend import Cuda
 from moot.offchain.backends.cuda.driver import Driver
 from moot.offchain.backends.cuda.emulator import Emulator, multiply
@@ -29,11 +29,12 @@ from moot.offchain.backends.cuda.kernel import (
 from moot.offchain.backends.cuda.machine import Tensor
 from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.plans import Single, Tiled
-from moot.offchain.backends.cuda.tensor import products, rows, trial
+from moot.offchain.backends.cuda.tensor import laying, products, rows, sums, trial
 from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
+from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.products import _Writer
-from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES, Tile
+from moot.offchain.backends.cuda.tensor.tiles import GROUP_CYCLES, STEP_CYCLES, AnyTile, Tile
 from moot.offchain.backends.cuda.tiling import find_split
 from moot.offchain.backends.table import get_backend
 from moot.offchain.commitments.tensors import Array
@@ -137,7 +138,7 @@ def draw_tensors(node: Node, kind: str, seed: int = 0) -> list[Array | None]:
 
 
 def compute(
-    name: str, node: Node, tensors: Sequence[Array | None], tile: Tile | None, seed: int = 0
+    name: str, node: Node, tensors: Sequence[Array | None], tile: AnyTile | None, seed: int = 0
 ) -> bytes:
     """Return what a device makes of a contraction, emulated."""
     machine = Emulator(seed)
@@ -334,7 +335,7 @@ CHANGES = {
 @BY_ARITHMETIC
 def test_sums_that_are_tried_tell_blocks_apart(name: str, change: dict[str, int]) -> None:
     """Whoever adds up otherwise in anything has another sum."""
-    tried, block = trial.draw_trial(), BLOCKS[name]
+    tried, block = sums.draw_trial(), BLOCKS[name]
     other = Block(**{**asdict(block), **change})
     assert np.array_equal(tried.define(other), tried.define(block)) == (other == block)
 
@@ -428,8 +429,9 @@ def test_a_device_computes_the_processor_s_products(kind: str) -> None:
     device = Driver()
     for name in device.generations:
         trial.require_blocks(device, ARITHMETICS[name])
+        tiles = [*TILES, *(GROUP_CYCLES if has_groups(device.capability, BLOCKS[name]) else ())]
         for node, expected in zip(NODES.values(), define_all(name, kind), strict=True):
-            for tile in TILES:
+            for tile in tiles:
                 plan = Chained(device, node, BLOCKS[name], tile)
                 tensors = [upload(device, x) for x in draw_tensors(node, kind)]
                 assert encode([plan.run(tensors, 0).get()]) == [expected]
@@ -451,14 +453,14 @@ def test_copies_that_are_not_waited_for_are_found_out(
 
         monkeypatch.setattr(_Writer, "_ask", ask_early)
     else:
-        end = emulator._OnProcessor.end_copies
+        end = emulated._OnProcessor.end_copies
 
-        def end_late(context: emulator._OnProcessor, ticket: ir.Value, later: int) -> None:
+        def end_late(context: emulated._OnProcessor, ticket: ir.Value, later: int) -> None:
             if change == "a wait too few":  # the group before is there, and this one may not be
                 before = context.builder.add(ticket, word(SIXTEEN.stages - 1))
                 end(context, context.builder.urem(before, word(SIXTEEN.stages)), later)
 
-        monkeypatch.setattr(emulator._OnProcessor, "end_copies", end_late)
+        monkeypatch.setattr(emulated._OnProcessor, "end_copies", end_late)
     assert compute("hopper", node, tensors, SIXTEEN) != define("hopper", node, tensors)
 
 
@@ -497,7 +499,7 @@ def list_kernels() -> list[Kernel]:
         matrices = Matrices(node, find_split(node))
         a, b = (rows.find_rows(matrices, x) or rows.lay_out(matrices, x) for x in (0, 1))
         found += [products.make_kernel(matrices, (a, b), tile, block) for tile in STEP_CYCLES]
-        found += [rows.make_kernel(matrices, axis) for axis in (0, 1)]
+        found += [laying.make_kernel(matrices, axis) for axis in (0, 1)]
     return found
 
 

@@ -10,6 +10,7 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT, is_sum
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.tensor import TENSOR
+from moot.offchain.arithmetic.tensor.blocks import BLOCKS
 from moot.offchain.backends.cuda.exchange import adopt
 from moot.offchain.backends.cuda.hashing import Hasher
 from moot.offchain.backends.cuda.machine import Machine, Tensor
@@ -17,11 +18,13 @@ from moot.offchain.backends.cuda.plans import plan
 from moot.offchain.backends.cuda.regions.plans import FusedRegion, is_fusible
 from moot.offchain.backends.cuda.sequences import LaunchedSequence
 from moot.offchain.backends.cuda.tensor.examination import Examination
+from moot.offchain.backends.cuda.tensor.joined_plans import JoinedProducts
 from moot.offchain.backends.cuda.tensor.trial import require_blocks
 from moot.offchain.backends.port import FusedPlan, Plan, Step
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import NotEnoughMemory
+from moot.offchain.planning.back_to_back import BackToBack
 from moot.offchain.planning.grouping import Fused
 from moot.offchain.planning.roles import Group
 from moot.offchain.programs.graph import Node, Slot
@@ -65,12 +68,20 @@ class Cuda:
         return plan(self.machine, node, arithmetic)
 
     def is_fusible(self, node: Node, arithmetic: Arithmetic) -> bool:
-        """Whether an operator may be in a kernel with others: sums of `exact` may not."""
+        """Whether an operator may be in a kernel with others: sums of `exact` may not.
+
+        Products of bfloat16 may, where there is one arithmetic that they can be in.
+        """
+        if node.has_short_factors:
+            return [arithmetic.name] == [*self.machine.generations]
         is_exact = arithmetic == EXACT and node.kind.folds and is_sum(node.function, node.dtype)
         return not is_exact and is_fusible(node)
 
     def plan_fused(self, fused: Fused, kept: Sequence[int]) -> FusedPlan:
-        """Return the plan of a region, the only form of what is fusible here."""
+        """Return the plan of a region, perhaps between products: what is fusible here."""
+        if isinstance(fused, BackToBack):
+            (name,) = self.machine.generations
+            return JoinedProducts(self.machine, fused, kept, BLOCKS[name])
         assert isinstance(fused, Group)
         return FusedRegion(self.machine, fused, kept)
 

@@ -191,7 +191,7 @@ class Driver:
     def load(self, kernel: Kernel) -> "_Loaded":
         """Have the device's code made of a kernel, once."""
         if kernel not in self._known:
-            size = kernel.shared_bytes if kernel.shared_bytes > MOST_STATIC_BYTES else 0
+            size = kernel.block_bytes if kernel.block_bytes > MOST_STATIC_BYTES else 0
             self._known[kernel] = _Loaded(self._compile(kernel), kernel.threads, size)
             if size:
                 arguments = self._known[kernel].function, _SHARED_BYTES, size
@@ -200,7 +200,8 @@ class Driver:
 
     def _compile(self, kernel: Kernel) -> ctypes.c_void_p:
         """Return the driver's handle of a kernel."""
-        code = translate(kernel, "sm_" + "".join(map(str, self.capability))).encode() + b"\0"
+        architecture = f"sm_{''.join(map(str, self.capability))}{'a' * kernel.has_groups}"
+        code = translate(kernel, architecture).encode() + b"\0"
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self._require("compile a kernel", "cuModuleLoadData", ctypes.byref(module), code)
         self._require(

@@ -3,6 +3,9 @@
 The order of a block's threads is drawn anew for each phase. Shared memory and cells are soiled
 before a block begins, and device memory when it is allocated. So a kernel that depends on an order
 that no barrier makes, or on memory that nobody has set, has other bits in another run.
+
+Where a kernel has products of warp groups, shared memory is there twice: as threads see it, and
+behind that as the asynchronous proxy does.
 """
 
 import ctypes
@@ -13,44 +16,19 @@ from random import Random
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
 
 from moot.offchain.arithmetic import float32
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS, Block
-from moot.offchain.backends.cuda.kernel import (
-    COPIED_BYTES,
-    WARP,
-    Context,
-    Copy,
-    Kernel,
-    Locate,
-    Loop,
-    Phase,
-    Products,
-    word,
-)
+from moot.offchain.backends.cuda.emulated import FAULT_BYTES, OWN, SOIL, Fault, list_sizes, write
+from moot.offchain.backends.cuda.flights import NAN, Flights, MisusedError
+from moot.offchain.backends.cuda.kernel import WARP, Kernel, Loop, Products
 from moot.offchain.backends.cuda.machine import HOST, Launch
 from moot.offchain.backends.cuda.tensor.blocks import add_chains
 from moot.offchain.backends.cuda.tensor.generations import find_generations
-from moot.offchain.native import native, vectors
-from moot.offchain.native.vectors import FLOAT, WORD
+from moot.offchain.backends.cuda.warpgroups import Orders
+from moot.offchain.native import native
 
-_SOIL = 0xA5
 _CELL_BYTES = 4
-_NAN = 0x7FFFFFFF
-"""What tensor cores make of all NaNs, which is not what is stored."""
-
-_RECORD_BYTES = 24
-"""A copy that was begun: its address, its offset, and whether there is anything to copy."""
-
-_FAULT_BYTES = 8
-"""Behind all records: whether a vector was asked for that begins where none may."""
-
-_OWN = ("block", "turn", "shared", "cells", "own", "copies", "start", "stride")
-"""The parameters of a phase's function, after those of the kernel."""
-
-
-_COPIED = ir.IntType(8 * COPIED_BYTES)
 
 
 class MisalignedError(Exception):
@@ -90,13 +68,13 @@ class Emulator:
 
     def allocate(self, size: int, holder: int = 0) -> int:  # noqa: ARG002 - all is new
         """Return the address of so many bytes, soiled."""
-        memory = np.full(size, _SOIL, np.uint8)
+        memory = np.full(size, SOIL, np.uint8)
         self._memory[memory.ctypes.data] = memory
         return memory.ctypes.data
 
     def release(self, address: int) -> None:
         """Give memory back, soiled."""
-        self._memory.pop(address)[:] = _SOIL
+        self._memory.pop(address)[:] = SOIL
 
     def upload(self, address: int, content: bytes) -> None:
         """Copy bytes to the device."""
@@ -145,13 +123,13 @@ class Grid:
         self._kernel, self._block = kernel, block
 
     @cached_property
-    def _phases(self) -> list[native.Entry | Products]:
+    def _phases(self) -> list[native.Entry | Products | Orders]:
         kernel = self._kernel
-        kinds = [ctypes.c_int64] * (kernel.parameters + len(_OWN))
+        kinds = [ctypes.c_int64] * (kernel.parameters + len(OWN))
         return [
             phase
-            if isinstance(phase, Products)
-            else native.load(_write(kernel, phase), "phase", *kinds, is_brief=True)
+            if isinstance(phase, Products | Orders)
+            else native.load(write(kernel, phase), "phase", *kinds, is_brief=True)
             for phase in kernel.phases
         ]
 
@@ -162,13 +140,8 @@ class Grid:
         order = list(range(blocks))
         rng.shuffle(order)
         for block in order:
-            shared, own = (
-                np.full(max(size, 1), _SOIL, np.uint8)
-                for size in (kernel.shared_bytes, kernel.own_bytes * kernel.threads)
-            )
-            copies = np.zeros(_count_bytes(kernel) * kernel.threads + _FAULT_BYTES, np.uint8)
-            cells = np.full((kernel.threads, kernel.cells, _CELL_BYTES), _SOIL, np.uint8)
-            places = [x.ctypes.data for x in (shared, cells, own, copies)]
+            memory = _Memory(kernel)
+            flights = Flights(kernel, memory.seen, memory.cells, self._block)
             waiting = iter(self._phases)
             for step in kernel.steps:
                 count = len(step.phases) if isinstance(step, Loop) else 1
@@ -176,17 +149,51 @@ class Grid:
                 for turn in range(parameters[step.count] if isinstance(step, Loop) else 1):
                     for run in phases:
                         if isinstance(run, Products):
-                            multiply(run, cells.view(np.int8), self._block)
+                            multiply(run, memory.cells.view(np.int8), self._block)
+                        elif isinstance(run, Orders):
+                            flights.obey(run, rng)
                         else:
-                            run(*parameters, block, turn, *places, *self._draw_order(rng))
-            if copies[-_FAULT_BYTES:].any():
-                raise MisalignedError(kernel.name)
+                            flights.let_threads_run()
+                            order_drawn = self._draw_order(rng)
+                            run(*parameters, block, turn, *memory.places, *order_drawn)
+            memory.require_no_fault()
 
     def _draw_order(self, rng: Random) -> tuple[int, int]:
         """Return where an order of threads starts, and how far apart those in a row are."""
         threads = self._kernel.threads
         strides = [stride for stride in range(1, threads + 1) if gcd(stride, threads) == 1]
         return rng.randrange(threads), rng.choice(strides)
+
+
+class _Memory:
+    """A block's memory on chip, soiled.
+
+    Attributes:
+        cells: (threads, cells, bytes).
+        seen: shared memory as the asynchronous proxy sees it.
+        places: the addresses that a phase's function is given.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._name, size = kernel.name, kernel.shared_bytes
+        images = 1 + kernel.has_groups
+        shared, own = (
+            np.full(max(count, 1), SOIL, np.uint8)
+            for count in (size * images, kernel.own_bytes * kernel.threads)
+        )
+        copies, barriers = (np.zeros(count, np.uint8) for count in list_sizes(kernel))
+        self.cells = np.full((kernel.threads, kernel.cells, _CELL_BYTES), SOIL, np.uint8)
+        self.seen = shared[size * (images - 1) : size * images]
+        self._arrays = shared, self.cells, own, copies, barriers
+        self.places = [array.ctypes.data for array in self._arrays]
+
+    def require_no_fault(self) -> None:
+        """Refuse what ends a kernel on a device, or never lets it end."""
+        fault = int(self._arrays[-2][-FAULT_BYTES:].view(np.int64)[0])
+        if fault == Fault.MISALIGNED:
+            raise MisalignedError(self._name)
+        if fault:
+            raise MisusedError(f"{self._name}: a barrier is waited for whose copies nobody began")
 
 
 def multiply(products: Products, cells: npt.NDArray[np.int8], block: Block | None = None) -> None:
@@ -233,125 +240,5 @@ def _add_blocks(
     first, second = (x.view(np.uint16) for x in (a[:, :, None], b[:, None]))
     first, second = np.broadcast_arrays(first, second)
     found = add_chains(block, first, second, sums.view(np.uint32))
-    found[found == float32.NAN] = _NAN
+    found[found == float32.NAN] = NAN
     return found.view(np.int32)
-
-
-class _OnProcessor(Context):
-    """A thread on the processor."""
-
-    def __init__(
-        self,
-        builder: ir.IRBuilder,
-        parameters: Sequence[ir.Value],
-        own: dict[str, ir.Value],
-        thread: ir.Value,
-        kernel: Kernel,
-    ) -> None:
-        self.builder, self.parameters, self.thread = builder, parameters, thread
-        self.block, self.turn, self._shared = own["block"], own["turn"], own["shared"]
-        self._copies_each = kernel.copies
-        self._fault = builder.add(own["copies"], word(_count_bytes(kernel) * kernel.threads))
-        sizes = {
-            "cells": kernel.cells * _CELL_BYTES,
-            "own": kernel.own_bytes,
-            "copies": _count_bytes(kernel),
-        }
-        self._cells, self._own, self._copies = (
-            builder.add(own[name], builder.mul(thread, word(size))) for name, size in sizes.items()
-        )
-
-    def load(self, kind: ir.Type, address: ir.Value, *, is_given: bool = False) -> ir.Value:  # noqa: ARG002 - phases are loops, whose loads come in turn
-        return vectors.load(self.builder, kind, address)
-
-    def store(self, value: ir.Value, address: ir.Value) -> None:
-        vectors.store(self.builder, value, address)
-
-    def load_shared(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
-        return vectors.load(self.builder, kind, self.builder.add(self._shared, offset))
-
-    def store_shared(self, value: ir.Value, offset: ir.Value) -> None:
-        vectors.store(self.builder, value, self.builder.add(self._shared, offset))
-
-    def _require_aligned(self, *places: ir.Value) -> None:
-        """Report an address or an offset that is no multiple of 16."""
-        builder = self.builder
-        for place in places:
-            behind = builder.and_(place, word(COPIED_BYTES - 1))
-            with builder.if_then(builder.icmp_unsigned("!=", behind, word(0))):
-                vectors.store(builder, word(1), self._fault)
-
-    def load_matrices(self, count: int, locate: Locate, *, is_turned: bool) -> list[ir.Value]:
-        """Load matrices as it is defined, whose rows have to begin where vectors may."""
-
-        def locate_aligned(matrix: ir.Value, row: ir.Value) -> ir.Value:
-            place = locate(matrix, row)
-            self._require_aligned(place)
-            return place
-
-        return super().load_matrices(count, locate_aligned, is_turned=is_turned)
-
-    def _list_records(self, ticket: ir.Value) -> list[ir.Value]:
-        """Return the addresses of the records of a group of copies."""
-        builder = self.builder
-        group = builder.mul(ticket, word(self._copies_each * _RECORD_BYTES))
-        first = builder.add(self._copies, group)
-        return [builder.add(first, word(n * _RECORD_BYTES)) for n in range(self._copies_each)]
-
-    def begin_copies(self, copies: Sequence[Copy], ticket: ir.Value) -> None:
-        """Write down what is to be copied, and soil the place where nobody may look any more."""
-        builder = self.builder
-        soil = ir.Constant(_COPIED, int.from_bytes(bytes([_SOIL]) * COPIED_BYTES))
-        for record, copy in zip(self._list_records(ticket), copies, strict=True):
-            self._require_aligned(copy.address, copy.offset)
-            is_there = word(1) if copy.is_there is None else builder.zext(copy.is_there, WORD)
-            for place, value in enumerate((copy.address, copy.offset, is_there)):
-                vectors.store(builder, value, record, 8 * place)
-            self.store_shared(soil, copy.offset)
-
-    def end_copies(self, ticket: ir.Value, later: int) -> None:  # noqa: ARG002 - groups have tickets
-        """Copy what was written down, if anything was."""
-        builder = self.builder
-        for record in self._list_records(ticket):
-            address, offset, there = (vectors.load(builder, WORD, record, 8 * n) for n in range(3))
-            with builder.if_then(builder.icmp_unsigned("!=", address, word(0))):
-                value = vectors.load(builder, _COPIED, address)
-                is_there = builder.icmp_unsigned("!=", there, word(0))
-                self.store_shared(builder.select(is_there, value, _COPIED(0)), offset)
-
-    def load_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
-        return vectors.load(self.builder, kind, self.builder.add(self._own, offset))
-
-    def store_own(self, value: ir.Value, offset: ir.Value) -> None:
-        vectors.store(self.builder, value, self.builder.add(self._own, offset))
-
-    def get_cell(self, number: int, kind: ir.Type = FLOAT) -> ir.Value:
-        return vectors.load(self.builder, kind, self._cells, number * _CELL_BYTES)
-
-    def set_cell(self, number: int, value: ir.Value) -> None:
-        vectors.store(self.builder, value, self._cells, number * _CELL_BYTES)
-
-
-def _count_bytes(kernel: Kernel) -> int:
-    """Return the bytes of the records of a thread's copies."""
-    return kernel.groups * kernel.copies * _RECORD_BYTES
-
-
-def _write(kernel: Kernel, phase: Phase) -> ir.Module:
-    """Return a module with the loop of a block's threads over a phase."""
-    module = ir.Module()
-    kinds = [WORD] * (kernel.parameters + len(_OWN))
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), "phase")
-    builder = ir.IRBuilder(function.append_basic_block())
-    parameters, last = function.args[: kernel.parameters], function.args[kernel.parameters :]
-    own = dict(zip(_OWN, last, strict=True))
-
-    def run(number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        place = builder.add(own["start"], builder.mul(number, own["stride"]))
-        thread = builder.urem(place, word(kernel.threads))
-        phase(_OnProcessor(builder, parameters, own, thread, kernel))
-        return []
-
-    vectors.repeat(builder, word(kernel.threads), [], run)
-    builder.ret_void()
-    return module

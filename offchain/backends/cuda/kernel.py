@@ -8,7 +8,10 @@ integers, and all parameters are, too.
 Between phases, the 32 threads of each warp may multiply matrices together, on tensor cores:
 `Products`. Sums of products of bytes are 32-bit integers there, so that no order of them makes a
 difference. Products of bfloat16 are added in blocks (`arithmetic/tensor/blocks.py`), as the kernel
-says; on a device whose blocks are others the kernel computes something else.
+says; on a device whose blocks are others the kernel computes something else. Warp groups of 128
+threads may besides begin products that read shared memory: `Orders` (`warpgroups.py`). These see
+what was copied there as the asynchronous proxy does: at once where it was copied in bulk, and
+behind `publish_copies` where threads did it.
 """
 
 from abc import ABC, abstractmethod
@@ -19,6 +22,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from moot.offchain.arithmetic.tensor.blocks import Block
+from moot.offchain.backends.cuda.warpgroups import GROUP, PATTERN_BYTES, Multiply, Orders
 from moot.offchain.native.vectors import FLOAT, INDEX, WORD
 
 Locate = Callable[[ir.Value, ir.Value], ir.Value]
@@ -40,6 +44,23 @@ class Copy(NamedTuple):
 
 
 COPIED_BYTES = 16
+"""What a thread copies at once, and what copies in bulk are multiples of."""
+
+BARRIER_BYTES = 8
+
+
+class Bulk(NamedTuple):
+    """A copy of many bytes from device memory, which nobody stores to, to shared memory.
+
+    Attributes:
+        address: from where, a multiple of 16.
+        offset: where to, likewise.
+        size: how many bytes, likewise.
+    """
+
+    address: ir.Value
+    offset: ir.Value
+    size: int
 
 
 class Context(ABC):
@@ -128,6 +149,37 @@ class Context(ABC):
             ticket: the group's.
             later: how many groups were begun after it.
         """
+
+    @abstractmethod
+    def publish_copies(self) -> None:
+        """Let products of warp groups see what this thread copied and has waited for.
+
+        Behind the next barrier those of all threads see it.
+        """
+
+    @abstractmethod
+    def begin_bulk(self, copies: Sequence[Bulk], barrier: ir.Value) -> None:
+        """Begin copies in bulk, in one thread of the block: they come about as those of others do.
+
+        Args:
+            copies: at most as many as the kernel has at a barrier.
+            barrier: the number of one of the kernel's barriers, whose phase ends with them. A
+                phase begins when the one before has ended, and has one call of this.
+        """
+
+    @abstractmethod
+    def end_bulk(self, barrier: ir.Value, parity: ir.Value) -> None:
+        """Wait until a phase of a barrier has ended; this thread and its products see its copies.
+
+        Args:
+            barrier: the barrier's number.
+            parity: 1 if the phase's number, from 0 on, is odd, otherwise 0. No other phase than
+                the barrier's last one to end, or the one after that, can be told by it.
+        """
+
+    @abstractmethod
+    def find_shared(self, offset: ir.Value) -> ir.Value:
+        """Return the address, for descriptors, of what is so many bytes behind the start."""
 
     @abstractmethod
     def load_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
@@ -223,11 +275,11 @@ class Loop:
 
     Attributes:
         count: the index of the parameter that is the number of turns, at least 1.
-        phases: the phases, and products after some.
+        phases: the phases, and products or orders after some.
     """
 
     count: int
-    phases: tuple[Phase | Products, ...]
+    phases: tuple[Phase | Products | Orders, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,28 +289,37 @@ class Kernel:
     Attributes:
         name: its name.
         parameters: the number of its parameters.
-        steps: phases and loops of phases, a barrier after each but the last.
+        steps: phases, orders and loops of phases, a barrier after each but the last.
         threads: the threads of a block.
         shared_bytes: the shared memory of a block.
         cells: the values of 32 bits that a thread keeps between phases.
         own_bytes: a thread's own memory.
         groups: the groups of copies that a thread may wait for at once.
         copies: the copies of a group.
+        barriers: barriers of copies in bulk; they begin in phase 0.
+        bulks: the most copies of a phase of one.
     """
 
     name: str
     parameters: int
-    steps: tuple[Phase | Loop, ...]
+    steps: tuple[Phase | Orders | Loop, ...]
     threads: int = 256
     shared_bytes: int = 0
     cells: int = 0
     own_bytes: int = 0
     groups: int = 0
     copies: int = 0
+    barriers: int = 0
+    bulks: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse warp groups that are not whole, and barriers that do not begin where they may."""
+        assert not self.has_groups or not self.threads % GROUP
+        assert not self.barriers or not self.shared_bytes % BARRIER_BYTES
 
     @property
-    def phases(self) -> list[Phase | Products]:
-        """All phases and products, in order."""
+    def phases(self) -> list[Phase | Products | Orders]:
+        """All phases, products and orders, in order."""
         nested = [step.phases if isinstance(step, Loop) else (step,) for step in self.steps]
         return [phase for phases in nested for phase in phases]
 
@@ -267,6 +328,35 @@ class Kernel:
         """Whether it multiplies bfloat16 on tensor cores."""
         products = [phase for phase in self.phases if isinstance(phase, Products)]
         return any(each.instruction.block is not None for each in products)
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether its warp groups multiply."""
+        return any(isinstance(phase, Orders) for phase in self.phases)
+
+    @property
+    def sums(self) -> list[int]:
+        """The cells to which products of warp groups add."""
+        orders = [
+            each for phase in self.phases if isinstance(phase, Orders) for each in phase.orders
+        ]
+        products = [each for each in orders if isinstance(each, Multiply)]
+        return sorted({each.sums + cell for each in products for cell in range(each.cells)})
+
+    @property
+    def block_bytes(self) -> int:
+        """The shared memory of a block, with the barriers behind the rest."""
+        return self.shared_bytes + self.barriers * BARRIER_BYTES
+
+    @property
+    def alignment(self) -> int:
+        """What the start of shared memory is a multiple of."""
+        return PATTERN_BYTES if self.has_groups else COPIED_BYTES
+
+
+def is_apart(step: Phase | Products | Orders, following: Phase | Products | Orders) -> bool:
+    """Whether a barrier is between two steps of a loop that follow each other."""
+    return not isinstance(following, Products | Orders) and not isinstance(step, Orders)
 
 
 def word(number: int) -> ir.Constant:

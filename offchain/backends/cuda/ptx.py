@@ -2,7 +2,8 @@
 
 `check` reads what came out: a float operation that is approximate, flushes subnormal numbers or is
 not said to round to nearest is refused, and so is whatever makes an order of its own (atomics).
-What tensor cores may do is to add up products of bytes, and of bfloat16 where a kernel says so.
+What tensor cores may do is to add up products of bytes, and of bfloat16 where a kernel says so,
+by warps or by warp groups.
 What was made is kept on disk by the hash of all that it follows from, as other machine code is.
 """
 
@@ -13,8 +14,10 @@ from collections.abc import Sequence
 from llvmlite import binding, ir
 
 from moot.offchain.backends.cuda.kernel import (
+    BARRIER_BYTES,
     COPIED_BYTES,
     WARP,
+    Bulk,
     Context,
     Copy,
     Kernel,
@@ -22,8 +25,10 @@ from moot.offchain.backends.cuda.kernel import (
     Loop,
     Phase,
     Products,
+    is_apart,
     word,
 )
+from moot.offchain.backends.cuda.warpgroups import Await, Commit, Fence, Multiply, Orders
 from moot.offchain.cache import Cache
 from moot.offchain.native import vectors
 from moot.offchain.native.vectors import BYTE, FLOAT, INDEX, WORD
@@ -35,17 +40,24 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 MOST_STATIC_BYTES = 48 << 10
 """Shared memory that code may declare; more than that is asked for with each launch."""
 
-_GLOBAL, _SHARED = 1, 3
+_GLOBAL, _SHARED, _CLUSTER = 1, 3, 7
+_BIT, _NOTHING = ir.IntType(1), ir.VoidType()
 _OWN_ALIGNMENT = 8
 _OPTIMIZATION = 3
 
-_BYTES = r"\.sync\.aligned\.m(16n8k32|8n8k16)\.row\.col\.s32\.s8\.s8\.s32(?![.\w])"
+_BYTES = r"mma\.sync\.aligned\.m(16n8k32|8n8k16)\.row\.col\.s32\.s8\.s8\.s32(?![.\w])"
 """What tensor cores may do: sums of products of bytes, which wrap around and round nothing."""
 
-_BLOCKS = r"\.sync\.aligned\.m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32(?![.\w])"
+_BLOCKS = r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32(?![.\w])"
 """What they may do besides in kernels that have such products: blocks of products of bfloat16."""
 
-_CORES = r"\b(w?mma|wgmma|tcgen05)\b(?!{})"
+_GROUPS = (
+    r"wgmma\.((fence|commit_group|wait_group)\.sync\.aligned(?![.\w])"
+    r"|mma_async\.sync\.aligned\.m64n(64|128|256)k16\.f32\.bf16\.bf16 .*, 1, 1, 1, [01], [01];)"
+)
+"""What warp groups may do in kernels that have such products: add to what was there, unnegated."""
+
+_CORES = r"\b(?!{})(w?mma|wgmma|tcgen05)\b"
 
 _FORBIDDEN = {
     r"\.ftz\b": "subnormal numbers are flushed",
@@ -83,7 +95,7 @@ def translate(kernel: Kernel, architecture: str) -> str:
     origin = hashlib.sha256("\n".join([*versions, written]).encode()).hexdigest()
     known = _texts.read(origin)
     text = _compile(machine, written) if known is None else known.decode()
-    check(text, has_blocks=kernel.has_blocks)
+    check(text, has_blocks=kernel.has_blocks, has_groups=kernel.has_groups)
     if known is None:
         _texts.write(origin, text.encode())
     return text
@@ -100,14 +112,16 @@ def _compile(machine: binding.TargetMachine, written: str) -> str:
     return text
 
 
-def check(text: str, *, has_blocks: bool = False) -> None:
+def check(text: str, *, has_blocks: bool = False, has_groups: bool = False) -> None:
     """Refuse PTX that does not keep the arithmetic (`UnfaithfulCodeError`).
 
     Args:
         text: the PTX.
-        has_blocks: whether the kernel multiplies bfloat16 on tensor cores.
+        has_blocks: whether the kernel's warps multiply bfloat16 on tensor cores.
+        has_groups: whether its warp groups do.
     """
-    allowed = f"({_BYTES}|{_BLOCKS})" if has_blocks else _BYTES
+    some = _BYTES, *[_BLOCKS] * has_blocks, *[_GROUPS] * has_groups
+    allowed = f"({'|'.join(some)})"
     forbidden = {**_FORBIDDEN, _CORES.format(allowed): _NO_SUM}
     for line in text.splitlines():
         code = line.split("//")[0]
@@ -132,12 +146,13 @@ class _OnDevice(Context):
         if self._own is not None:
             self._own.align = _OWN_ALIGNMENT
         self._shared: ir.GlobalVariable | None = None
-        if kernel.shared_bytes:
-            kind = ir.ArrayType(BYTE, kernel.shared_bytes)
-            if kernel.shared_bytes > MOST_STATIC_BYTES:
+        self._barriers, self._sums = kernel.shared_bytes, kernel.sums
+        if kernel.block_bytes:
+            kind = ir.ArrayType(BYTE, kernel.block_bytes)
+            if kernel.block_bytes > MOST_STATIC_BYTES:
                 kind = ir.ArrayType(BYTE, 0)
             self._shared = ir.GlobalVariable(builder.module, kind, "shared", addrspace=_SHARED)
-            self._shared.align = 16
+            self._shared.align = kernel.alignment
             if kind.count:
                 self._shared.linkage = "internal"
                 self._shared.initializer = ir.Constant(kind, ir.Undefined)
@@ -198,11 +213,105 @@ class _OnDevice(Context):
     def end_copies(self, ticket: ir.Value, later: int) -> None:  # noqa: ARG002 - likewise
         self._call("llvm.nvvm.cp.async.wait.group", [INDEX(later)])
 
-    def _call(self, name: str, given: Sequence[ir.Value]) -> None:
-        """Call an intrinsic that returns nothing."""
-        signature = ir.FunctionType(ir.VoidType(), [value.type for value in given])
+    def publish_copies(self) -> None:
+        self._call("llvm.nvvm.fence.proxy.async.shared_cta", [])
+
+    def _find_barrier(self, barrier: ir.Value) -> ir.Value:
+        offset = self.builder.mul(barrier, word(BARRIER_BYTES))
+        return self._locate(BYTE, self.builder.add(offset, word(self._barriers)))
+
+    def begin_barriers(self, count: int) -> None:
+        """Set all barriers to their first phase, which one call ends."""
+        with self.builder.if_then(self.builder.icmp_unsigned("==", self.thread, word(0))):
+            for number in range(count):
+                given = self._find_barrier(word(number)), INDEX(1)
+                self._call("llvm.nvvm.mbarrier.init.shared", given)
+            self._call("llvm.nvvm.fence.mbarrier_init.release.cluster", [])
+            self.publish_copies()
+        self.wait()
+
+    def begin_bulk(self, copies: Sequence[Bulk], barrier: ir.Value) -> None:
+        builder, place = self.builder, self._find_barrier(barrier)
+        given = place, INDEX(sum(copy.size for copy in copies))
+        self._call("llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", given, WORD)
+        for copy in copies:
+            target = self._locate(BYTE, copy.offset)
+            source = builder.inttoptr(copy.address, BYTE.as_pointer(_GLOBAL))
+            distributed = builder.addrspacecast(target, BYTE.as_pointer(_CLUSTER))
+            plain = ir.IntType(16)(0), WORD(0), _BIT(0), _BIT(0)
+            all_given = distributed, place, source, INDEX(copy.size), *plain
+            self._call("llvm.nvvm.cp.async.bulk.global.to.shared.cluster", all_given)
+
+    def end_bulk(self, barrier: ir.Value, parity: ir.Value) -> None:
+        builder, place = self.builder, self._find_barrier(barrier)
+        again, behind = (builder.append_basic_block(name) for name in ("again", "behind"))
+        half = builder.trunc(parity, INDEX)
+        builder.branch(again)
+        builder.position_at_end(again)
+        name = "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta"
+        builder.cbranch(self._call(name, [place, half], _BIT), behind, again)
+        builder.position_at_end(behind)
+
+    def find_shared(self, offset: ir.Value) -> ir.Value:
+        return self.builder.ptrtoint(self._locate(BYTE, offset), WORD)
+
+    def obey(self, orders: Orders) -> None:
+        """Ask for products of warp groups, and for what orders them."""
+        for order in orders.orders:
+            match order:
+                case Fence():
+                    self._order_sums("wgmma.fence.sync.aligned;")
+                case Commit():
+                    self._call("llvm.nvvm.wgmma.commit_group.sync.aligned", [])
+                case Await():
+                    self._order_sums(f"wgmma.wait_group.sync.aligned {order.later};")
+                case Multiply():
+                    self._begin_product(order)
+
+    def _order_sums(self, text: str) -> None:
+        """Write an instruction that nothing that threads do to sums is moved across."""
+        cells, count = self._sums, len(self._sums)
+        tied = [*["=f"] * count, *map(str, range(count))]
+        signature = ir.FunctionType(ir.LiteralStructType([FLOAT] * count), [FLOAT] * count)
+        self._assemble(signature, text, tied, [self.get_cell(cell) for cell in cells], cells)
+
+    def _assemble(
+        self,
+        signature: ir.FunctionType,
+        text: str,
+        constraints: Sequence[str],
+        given: Sequence[ir.Value],
+        cells: Sequence[int],
+    ) -> None:
+        """Write an instruction of the assembler's that sets cells."""
+        code = ir.InlineAsm(signature, text, ",".join(constraints), side_effect=True)
+        found = self.builder.call(code, given, attrs=("convergent",))
+        for place, cell in enumerate(cells):
+            self.set_cell(cell, self.builder.extract_value(found, place))
+
+    def _begin_product(self, order: Multiply) -> None:
+        """Begin a product: the sum's registers are read and written, no other is touched."""
+        builder, count = self.builder, order.cells
+        cells = range(order.sums, order.sums + count)
+        given = [self.get_cell(cell) for cell in cells]
+        for first, ahead in zip(order.descriptors, order.ahead, strict=True):
+            low, high = (builder.zext(self.get_cell(first + n, INDEX), WORD) for n in (0, 1))
+            whole = builder.or_(low, builder.shl(high, word(INDEX.width)))
+            given.append(builder.add(whole, word(ahead // COPIED_BYTES)))
+        sums = ", ".join(f"${place}" for place in range(count))
+        name = f"wgmma.mma_async.sync.aligned.m64n{order.columns}k16.f32.bf16.bf16"
+        turned = ", ".join(str(int(each)) for each in order.is_turned)
+        text = f"{name} {{{sums}}}, ${2 * count}, ${2 * count + 1}, 1, 1, 1, {turned};"
+        tied = [*["=f"] * count, *map(str, range(count)), "l", "l"]
+        kinds = [FLOAT] * count
+        signature = ir.FunctionType(ir.LiteralStructType(kinds), [*kinds, WORD, WORD])
+        self._assemble(signature, text, tied, given, cells)
+
+    def _call(self, name: str, given: Sequence[ir.Value], kind: ir.Type = _NOTHING) -> ir.Value:
+        """Call an intrinsic, which returns nothing if it is not said what."""
+        signature = ir.FunctionType(kind, [value.type for value in given])
         function = self.builder.module.declare_intrinsic(name, fnty=signature)
-        self.builder.call(function, given)
+        return self.builder.call(function, given)
 
     def _locate_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
         assert self._own is not None
@@ -264,28 +373,38 @@ def _write(kernel: Kernel, layout: str) -> ir.Module:
     function.calling_convention = "ptx_kernel"
     builder = ir.IRBuilder(function.append_basic_block())
     context = _OnDevice(builder, function.args, kernel)
+    if kernel.barriers:
+        context.begin_barriers(kernel.barriers)
     for number, step in enumerate(kernel.steps):
         if number:
             context.wait()
         if isinstance(step, Loop):
             _write_loop(context, step.phases, function.args[step.count])
         else:
-            step(context)
+            _write_step(context, step)
     builder.ret_void()
     limit = [function, ir.MetaDataString(module, "maxntidx"), INDEX(kernel.threads)]
     module.add_named_metadata("nvvm.annotations", limit)
     return module
 
 
-def _write_loop(context: _OnDevice, phases: Sequence[Phase | Products], count: ir.Value) -> None:
+def _write_step(context: _OnDevice, step: Phase | Products | Orders) -> None:
+    if isinstance(step, Products):
+        context.multiply(step)
+    elif isinstance(step, Orders):
+        context.obey(step)
+    else:
+        step(context)
+
+
+def _write_loop(
+    context: _OnDevice, phases: Sequence[Phase | Products | Orders], count: ir.Value
+) -> None:
     def turn(number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
         context.turn = number
         for place, phase in enumerate(phases):
-            if isinstance(phase, Products):
-                context.multiply(phase)
-            else:
-                phase(context)
-            if not isinstance(phases[(place + 1) % len(phases)], Products):
+            _write_step(context, phase)
+            if is_apart(phase, phases[(place + 1) % len(phases)]):
                 context.wait()
         return []
 

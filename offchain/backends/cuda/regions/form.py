@@ -1,6 +1,6 @@
 """The forms of regions' kernels: which threads have a row, and where its values are kept."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -74,6 +74,7 @@ class Layout:
 
     Args:
         form: the kernel's form.
+        apart: values that somebody else keeps.
 
     Attributes:
         plan: the passes.
@@ -84,7 +85,7 @@ class Layout:
         spilled: the others that are kept and no output, each in a buffer behind those of outputs.
     """
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: Form, apart: Collection[int] = ()) -> None:
         region, limits = form.region, form.limits
         self.plan = Plan(region)
         lanes = {value.lanes for value in region.values if isinstance(value, Lanes)}
@@ -95,6 +96,8 @@ class Layout:
         self.row_bytes = 0
         outputs = {index for index, _ in region.stores}
         for index, size in self._list_kept(region):
+            if index in apart:
+                continue
             if self.row_bytes + size <= limits.row_bytes or size == _SLOT_BYTES:
                 self.places[index] = self.row_bytes
                 self.row_bytes += size

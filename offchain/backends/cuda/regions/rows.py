@@ -48,23 +48,34 @@ def count_blocks(form: Form) -> int:
     return -(-form.rows // Layout(form).rows_a_block)
 
 
-class _Row:
+class RowThread:
     """A thread of a row, and its ways to what is kept of the row.
 
     Args:
         context: the thread.
         form: the form of the region's kernel.
         layout: how blocks share rows.
+        rounds: how often a block's threads have rows, each time the following ones.
+        number: which time it is; None for the only one.
     """
 
-    def __init__(self, context: Context, form: Form, layout: Layout) -> None:
+    def __init__(
+        self,
+        context: Context,
+        form: Form,
+        layout: Layout,
+        rounds: int = 1,
+        number: ir.Value | None = None,
+    ) -> None:
         builder = context.builder
         self.context, self.form, self.layout = context, form, layout
         threads = word(layout.threads_a_row)
         inner = builder.udiv(context.thread, threads)
+        if number is not None:
+            inner = builder.add(inner, builder.mul(number, word(layout.rows_a_block)))
         self.lane = builder.urem(context.thread, threads)
-        first = builder.mul(context.block, word(layout.rows_a_block))
-        self.number = builder.add(first, inner)
+        first = builder.mul(context.block, word(layout.rows_a_block * rounds))
+        self.inner, self.number = inner, builder.add(first, inner)
         self.is_there = builder.icmp_unsigned("<", self.number, word(form.rows))
         self.along = [v.value for v in unravel(context, self.number, form.region.rows)]
         self._shared = builder.mul(inner, word(layout.row_bytes))
@@ -96,6 +107,10 @@ class _Row:
             segment, column = builder.udiv(number, columns), builder.urem(number, columns)
         return number_element(self.context, self.form, self.locate(column, segment))
 
+    def find_given(self, index: int, number: ir.Value) -> ir.Value | None:  # noqa: ARG002 - all is read by its access
+        """Return an element of what is read, if it is not read by its access."""
+        return None
+
     def keep(self, index: int, value: ir.Value, number: ir.Value) -> None:
         """Store an element of a value wherever others look for it."""
         context, dtype = self.context, self.form.region.values[index].dtype
@@ -119,9 +134,12 @@ class _Row:
 
 
 def _compute_columns(form: Form, layout: Layout, stage: int, context: Context) -> None:
+    compute_columns(RowThread(context, form, layout), stage)
+
+
+def compute_columns(row: RowThread, stage: int) -> None:
     """Write the pass of a thread over its columns."""
-    row = _Row(context, form, layout)
-    with context.builder.if_then(row.is_there):
+    with row.context.builder.if_then(row.is_there):
         _ColumnPass(row, stage).write()
 
 
@@ -147,7 +165,7 @@ class _ColumnPass:
         stage: the number of the pass.
     """
 
-    def __init__(self, row: _Row, stage: int) -> None:
+    def __init__(self, row: RowThread, stage: int) -> None:
         self._row, self._stage = row, stage
         self._builder, self._region = row.context.builder, row.form.region
         self._pass = row.layout.plan.passes[stage]
@@ -221,7 +239,7 @@ class _ColumnPass:
 
     def _recall(self, number: ir.Value, index: int) -> ir.Value | None:
         is_kept = self._row.layout.plan.is_read(index, self._stage)
-        return self._row.recall(index, number) if is_kept else None
+        return self._row.recall(index, number) if is_kept else self._row.find_given(index, number)
 
 
 def _fold(
@@ -231,8 +249,13 @@ def _fold(
 
 
 def _compute_rows(form: Form, layout: Layout, stage: int, context: Context) -> None:
+    compute_rows(RowThread(context, form, layout), stage)
+
+
+def compute_rows(row: RowThread, stage: int) -> None:
     """Write what the first thread of a row does after a pass over the columns."""
-    builder, row = context.builder, _Row(context, form, layout)
+    context, form, layout = row.context, row.form, row.layout
+    builder = context.builder
     is_first = builder.icmp_unsigned("==", row.lane, word(0))
     with builder.if_then(builder.and_(row.is_there, is_first)):
         this = layout.plan.passes[stage].row_values
@@ -242,7 +265,7 @@ def _compute_rows(form: Form, layout: Layout, stage: int, context: Context) -> N
             row.keep(index, values.get(index), word(0))
 
 
-def _find_row_value(row: _Row, stage: int, index: int) -> ir.Value | None:
+def _find_row_value(row: RowThread, stage: int, index: int) -> ir.Value | None:
     """Return a row value of an earlier pass, or what this one folds or picks; None for others."""
     value = row.form.region.values[index]
     if is_row(value) and row.layout.plan.stages[index] < stage:
@@ -252,7 +275,7 @@ def _find_row_value(row: _Row, stage: int, index: int) -> ir.Value | None:
     return _pick(row, stage, value) if isinstance(value, Pick) else None
 
 
-def _fold_row(row: _Row, fold: Fold) -> ir.Value:
+def _fold_row(row: RowThread, fold: Fold) -> ir.Value:
     """Fold what a row has of lanes or columns, in ascending order."""
     builder, count = row.context.builder, count_in_row(row.form.region, fold.argument)
 
@@ -264,7 +287,7 @@ def _fold_row(row: _Row, fold: Fold) -> ir.Value:
     return vectors.repeat(builder, word(count), [start], step)[0]
 
 
-def _pick(row: _Row, stage: int, pick: Pick) -> ir.Value:
+def _pick(row: RowThread, stage: int, pick: Pick) -> ir.Value:
     """Compute the element that is picked; it is the fill where there is no such column."""
     context, builder, form = row.context, row.context.builder, row.form
     nowhere = row.locate(word(0), word(0))

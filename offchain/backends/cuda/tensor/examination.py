@@ -3,8 +3,9 @@
 Unlike the trial it refuses nothing: a device whose blocks are others is examined, too.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -13,15 +14,18 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS
 from moot.offchain.backends.cuda.machine import Machine
 from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
+from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.plans import Chained
-from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES
-from moot.offchain.backends.cuda.tensor.trial import (
+from moot.offchain.backends.cuda.tensor.sums import (
     KINDS,
     Trial,
-    describe,
+    Way,
     draw_numbers,
     draw_trial,
+    list_ways,
 )
+from moot.offchain.backends.cuda.tensor.tiles import Tile, list_tiles
+from moot.offchain.backends.cuda.tensor.trial import describe
 from moot.offchain.programs.graph import Node
 
 
@@ -29,11 +33,13 @@ class Tried(NamedTuple):
     """What the trial's sums are.
 
     Attributes:
+        by: the instruction that adds them up, and how it is used.
         sums: how many there are.
         wrong: how many are not the definition's.
         nearest: which blocks come closest to them, in a few words.
     """
 
+    by: str
     sums: int
     wrong: int
     nearest: str
@@ -64,17 +70,24 @@ class Examination:
         self._machine, self._block, self._rows = machine, BLOCKS[arithmetic.name], rows
         self._rng = np.random.default_rng(0)
 
-    def try_blocks(self) -> Tried:
-        """Return what the machine makes of the trial's sums."""
+    def try_blocks(self) -> Iterator[Tried]:
+        """Yield what the machine makes of the trial's sums, in each way in which it multiplies."""
         trial = draw_trial()
-        found = trial.run(self._machine, Chained(self._machine, trial.node, self._block))
-        wrong = np.count_nonzero(found != trial.define(self._block))
-        return Tried(found.size, int(wrong), describe(trial, found))
+        expected = trial.define(self._block)
+        for way in self._ways:
+            found = trial.run(self._machine, trial.plan(self._machine, self._block, way), way)
+            wrong = np.count_nonzero(found != expected)
+            yield Tried(way.name, found.size, int(wrong), describe(trial, found))
+
+    @property
+    def _ways(self) -> Sequence[Way]:
+        return list_ways(self._machine, self._block)
 
     def draw(self) -> Drawn:
-        """Return what the machine makes of sums that are drawn, others each time."""
+        """Return what the machine makes of drawn sums, others in another way each time."""
         trial = self._draw()
-        differs = trial.run(self._machine, self._plan) != trial.define(self._block)
+        way, plan = next(self._turns)
+        differs = trial.run(self._machine, plan, way) != trial.define(self._block)
         wrong = {
             kind: int(np.count_nonzero(batch)) for kind, batch in zip(KINDS, differs, strict=True)
         }
@@ -85,9 +98,10 @@ class Examination:
         return Trial(*(np.stack(arrays) for arrays in zip(*batches, strict=True)))
 
     @cached_property
-    def _plan(self) -> Chained:
-        """The plan of all sums that are drawn, which have one shape."""
-        return Chained(self._machine, self._draw().node, self._block)
+    def _turns(self) -> Iterator[tuple[Way, Chained]]:
+        """The ways in turn, and their plans of all sums that are drawn, which have one shape."""
+        trial = self._draw()
+        return cycle([(way, trial.plan(self._machine, self._block, way)) for way in self._ways])
 
     def define(self, a: Patterns, b: Patterns) -> Sums:
         """Return products of all rows of two factors, by the definition."""
@@ -98,7 +112,8 @@ class Examination:
 
     def plan_tiles(self, node: Node) -> Iterator[tuple[str, Chained]]:
         """Yield the plans of a contraction in all tiles, and what they are called."""
-        for tile in STEP_CYCLES:
+        for tile in list_tiles(has_groups=has_groups(self._machine.capability, self._block)):
             sides = " x ".join(map(str, tile.sides))
-            name = f"{sides}, {tile.depth} steps, {tile.stages} parts"
+            by = "mma.sync" if isinstance(tile, Tile) else "wgmma"
+            name = f"{by}, {sides}, {tile.depth} steps, {tile.stages} parts"
             yield name, Chained(self._machine, node, self._block, tile)

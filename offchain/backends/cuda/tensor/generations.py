@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 
 from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
+from moot.offchain.arithmetic.tensor.blocks import BLOCKS, Block
 
 _LEAST = (((9, 0), HOPPER.name), ((8, 0), AMPERE.name))
 """The least compute capability of a generation, the latest first."""
+
+_HOPPER = 9
 
 
 def find_generations(capability: tuple[int, int]) -> Sequence[str]:
@@ -14,3 +17,8 @@ def find_generations(capability: tuple[int, int]) -> Sequence[str]:
     Turing's multiply no bfloat16. What is newer than any that is known counts as the latest.
     """
     return [name for least, name in _LEAST if capability >= least][:1]
+
+
+def has_groups(capability: tuple[int, int], block: Block) -> bool:
+    """Whether warp groups multiply in such blocks: by `wgmma`, which Hopper's devices have."""
+    return capability[0] == _HOPPER and block == BLOCKS[HOPPER.name]

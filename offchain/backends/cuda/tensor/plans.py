@@ -10,8 +10,10 @@ from moot.offchain.arithmetic.tensor.blocks import Block
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
 from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.single import Flats, Reserve, launch_all
-from moot.offchain.backends.cuda.tensor import products, rows
-from moot.offchain.backends.cuda.tensor.tiles import Tile, choose_tile
+from moot.offchain.backends.cuda.tensor import groups, laying, products, rows
+from moot.offchain.backends.cuda.tensor.generations import has_groups
+from moot.offchain.backends.cuda.tensor.outputs import Output
+from moot.offchain.backends.cuda.tensor.tiles import AnyTile, Tile, choose_tile
 from moot.offchain.backends.cuda.tiling import find_split
 from moot.offchain.programs.graph import Node
 
@@ -29,28 +31,49 @@ class Chained:
     is_launched = True
 
     def __init__(
-        self, machine: Machine, node: Node, block: Block, tile: Tile | None = None
+        self, machine: Machine, node: Node, block: Block, tile: AnyTile | None = None
     ) -> None:
         self._machine, self._node, self._block = machine, node, block
-        self._matrices = Matrices(node, find_split(node))
-        sides, batches = self._matrices.sides, self._matrices.batches
-        self._tile = tile or choose_tile(sides, batches, machine.multiprocessors)
-        self._seen = [rows.find_rows(self._matrices, axis) for axis in (0, 1)]
+        self._matrices = matrices = Matrices(node, find_split(node))
+        self.tile = tile or choose_tile(
+            matrices.sides,
+            node.fold_length,
+            matrices.batches,
+            machine.multiprocessors,
+            has_groups=has_groups(machine.capability, block),
+        )
+        self._seen = [rows.find_rows(matrices, axis) for axis in (0, 1)]
+
+    @cached_property
+    def _parts(self) -> list[laying.Parts | None]:
+        """For each factor the parts that it is copied to, None where it is read or laid in rows."""
+        if isinstance(self.tile, Tile):
+            return [None, None]
+        return [
+            laying.part(self._matrices, axis, side) if seen is None else None
+            for axis, (seen, side) in enumerate(zip(self._seen, self.tile.sides, strict=True))
+        ]
 
     @cached_property
     def _copies(self) -> list[Any]:
         """For each factor what copies its rows, None where they are read in their tensor."""
         load, matrices = self._machine.load, self._matrices
         return [
-            load(rows.make_kernel(matrices, axis)) if seen is None else None
-            for axis, seen in enumerate(self._seen)
+            load(laying.make_kernel(matrices, axis, parts)) if seen is None else None
+            for axis, (seen, parts) in enumerate(zip(self._seen, self._parts, strict=True))
         ]
 
     @cached_property
     def _loaded(self) -> Any:
-        a, b = (seen or rows.lay_out(self._matrices, axis) for axis, seen in enumerate(self._seen))
-        kernel = products.make_kernel(self._matrices, (a, b), self._tile, self._block)
-        return self._machine.load(kernel)
+        """The kernel, by the instruction that the tile is for."""
+        matrices, block, tile = self._matrices, self._block, self.tile
+        if isinstance(tile, Tile):
+            a, b = (seen or rows.lay_out(matrices, axis) for axis, seen in enumerate(self._seen))
+            return self._machine.load(products.make_kernel(matrices, (a, b), tile, block))
+        first, second = (seen or parts for seen, parts in zip(self._seen, self._parts, strict=True))
+        assert first is not None
+        assert second is not None
+        return self._machine.load(groups.make_kernel(matrices, (first, second), tile, block))
 
     def run(self, flats: Flats, _step: int) -> Tensor:
         """Return the output."""
@@ -63,14 +86,15 @@ class Chained:
     ) -> list[Launch]:
         """Return the launches: copies of factors, and the products."""
         matrices, found, addresses = self._matrices, list[Launch](), list(sources[:1])
-        for axis, copy in enumerate(self._copies):
+        for axis, (copy, parts) in enumerate(zip(self._copies, self._parts, strict=True)):
             address = sources[1 + axis]
             if copy is not None:
-                target = reserve(rows.count_bytes(matrices, axis))
-                blocks = rows.count_blocks(matrices, axis)
+                size = rows.count_bytes(matrices, axis) if parts is None else parts.size
+                target = reserve(size)
+                blocks = laying.count_blocks(matrices, axis, parts)
                 found.append(Launch(copy, blocks, [target, address]))
                 address = target
             addresses.append(address)
-        turns = products.count_turns(matrices, self._tile)
-        blocks = products.count_blocks(matrices, self._tile)
+        turns = -(-self._node.fold_length // self.tile.depth)
+        blocks = Output(matrices, self.tile.sides).blocks
         return [*found, Launch(self._loaded, blocks, [targets[0], *addresses, turns])]

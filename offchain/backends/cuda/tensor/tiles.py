@@ -1,9 +1,14 @@
-"""Tiles of products of bfloat16: how large those of blocks and of warps are, and how deep."""
+"""Tiles of products of bfloat16: how large those of blocks and of warps are, and how deep.
 
-from collections.abc import Mapping
+Those of warps are multiplied by `mma.sync`, those of warp groups by `wgmma`.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
+from moot.offchain.backends.cuda import warpgroups
 from moot.offchain.backends.cuda.kernel import WARP
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16
@@ -70,6 +75,50 @@ def get_pitch(length: int) -> int:
     return (length + VECTOR) * WIDTH
 
 
+@dataclass(frozen=True, slots=True)
+class GroupTile:
+    """The tile of a block of warp groups, each of which has 64 rows of it.
+
+    Attributes:
+        groups: the warp groups, along rows.
+        columns: the columns, all of one product.
+        stages: as many parts are multiplied, or on their way to shared memory: three or more,
+            since two are being multiplied while the next one is brought.
+    """
+
+    groups: int
+    columns: int
+    stages: int = 4
+
+    depth: ClassVar[int] = warpgroups.LINE_BYTES // WIDTH
+    """The steps of a part: a line of a panel."""
+
+    def __post_init__(self) -> None:
+        """Refuse what the kernel does not compute."""
+        assert self.stages >= LEAST_STAGES
+        assert self.columns in warpgroups.COLUMNS
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        return warpgroups.GROUP * self.groups
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """The rows and columns of a block."""
+        return self.groups * warpgroups.ROWS, self.columns
+
+    @property
+    def part_bytes(self) -> tuple[int, int]:
+        """The bytes of a part of each factor: whole panels."""
+        rows, columns = (side * warpgroups.LINE_BYTES for side in self.sides)
+        return rows, columns
+
+
+LEAST_STAGES = 3
+
+AnyTile = Tile | GroupTile
+
 STEP_CYCLES: Mapping[Tile, float] = {
     Tile((2, 4), (4, 8), stages=3): 400,
     Tile((2, 4), (4, 4)): 220,
@@ -79,15 +128,39 @@ STEP_CYCLES: Mapping[Tile, float] = {
 }
 """About the cycles that a multiprocessor takes for 16 steps of a block's tile: estimates."""
 
+GROUP_CYCLES: Mapping[GroupTile, float] = {
+    GroupTile(2, 256): 290,
+    GroupTile(2, 128): 150,
+    GroupTile(1, 128): 90,
+    GroupTile(1, 64): 50,
+}
+"""The same for tiles of warp groups, where the device has them. Tensor cores make 2,048 products
+a cycle, so 256 cycles are the least for 128 by 256."""
 
-def choose_tile(sides: tuple[int, int], batches: int, multiprocessors: int) -> Tile:
-    """Return the tile of products with so many rows and columns.
 
-    Large ones read less, small ones keep more multiprocessors busy.
+def list_tiles(*, has_groups: bool) -> Sequence[AnyTile]:
+    """Return the tiles that a device computes, which warp groups of its own may multiply."""
+    return [*STEP_CYCLES, *(GROUP_CYCLES if has_groups else ())]
+
+
+def choose_tile(
+    sides: tuple[int, int],
+    steps: int,
+    batches: int,
+    multiprocessors: int,
+    *,
+    has_groups: bool = False,
+) -> AnyTile:
+    """Return the tile of products with so many rows and columns, and so many steps.
+
+    Large ones read less, small ones keep more multiprocessors busy. Those of warp groups are
+    chosen where the device has them and they take less time: not where outputs are small.
     """
 
-    def estimate(tile: Tile) -> float:
+    def estimate(tile: AnyTile) -> float:
         blocks = batches * prod(-(-x // side) for x, side in zip(sides, tile.sides, strict=True))
-        return -(-blocks // multiprocessors) * STEP_CYCLES[tile]
+        depth = -(-steps // tile.depth) * tile.depth
+        cycles = STEP_CYCLES[tile] if isinstance(tile, Tile) else GROUP_CYCLES[tile]
+        return -(-blocks // multiprocessors) * cycles * depth
 
-    return min(STEP_CYCLES, key=estimate)
+    return min(list_tiles(has_groups=has_groups), key=estimate)

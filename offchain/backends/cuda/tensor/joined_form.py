@@ -1,0 +1,193 @@
+"""The form of rows between two products: what a kernel takes for granted, and what lies where."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import ClassVar
+
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.backends.cuda.kernel import COPIED_BYTES, WARP
+from moot.offchain.backends.cuda.regions.form import Form as RegionForm
+from moot.offchain.backends.cuda.regions.form import Layout
+from moot.offchain.backends.cuda.tensor.rows import Rows
+from moot.offchain.backends.cuda.tensor.tiles import COLUMNS, DEPTH, ROWS, VECTOR, get_pitch
+from moot.offchain.planning.preconditions import Form, Precondition
+from moot.offchain.planning.region import Load, Pick, Plan, is_full
+
+PART = 64
+"""Columns of the first product, which are steps of the last one, that are multiplied at a time."""
+
+ACROSS = 4
+"""Warps that share sixteen rows."""
+
+WARPS_THREADS = ACROSS * WARP
+"""Threads of sixteen rows."""
+
+FLOAT_BYTES = 4
+STAGES = 2
+"""Parts of a factor that are in shared memory, or on their way to it."""
+
+_MOST_WIDTH = 128
+"""The most steps of the first product, and the most columns of the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(Form):
+    """Rows between two products.
+
+    Attributes:
+        rows: the rows of a matrix.
+        columns: their columns.
+        steps: the steps of the first product.
+        width: the columns of the last product.
+        side: the rows of a block.
+        first: where the rows and the columns of the first product are.
+        last: where the rows and the columns of the last one are; its rows are the region's.
+        starts: the initial values of both, by their bits; None where they are no constants.
+        region: the form of the region's kernel.
+        scores: the buffer of the region that is the first product's output.
+        middle: the value that the last product folds.
+        is_stored: whether it is also stored in its buffer.
+        block_bytes: the shared memory that a block may have.
+    """
+
+    rows: int
+    columns: int
+    steps: int
+    width: int
+    side: int
+    first: tuple[Rows | None, Rows | None]
+    last: tuple[Rows | None, Rows | None]
+    starts: tuple[int | None, int | None]
+    region: RegionForm
+    scores: int
+    middle: int
+    is_stored: bool
+    block_bytes: int
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "seen",
+            "all factors are read where they are, and both products begin with constants",
+            lambda form: None not in (*form.first, *form.last, *form.starts),
+        ),
+        Precondition(
+            "sides",
+            "blocks have rows of one matrix, and instructions as many steps and columns",
+            lambda form: (
+                form.rows % form.side == 0
+                and form.steps % DEPTH == form.width % (ACROSS * COLUMNS) == 0
+                and max(form.steps, form.width) <= _MOST_WIDTH
+            ),
+        ),
+        Precondition(
+            "middle",
+            "the last product folds whole rows of one value after the other, in bfloat16",
+            lambda form: (
+                form.region.region.values[form.middle].dtype is DType.BFLOAT16
+                and _is_row_major(form)
+            ),
+        ),
+        Precondition(
+            "region",
+            "rows are of one segment, their folds have lanes for the threads, nothing is picked",
+            lambda form: (
+                form.region.region.segments == 1
+                and form.region.region.last_columns == form.region.region.columns == form.columns
+                and not any(isinstance(value, Pick) for value in form.region.region.values)
+                and not form.region.is_of_maps
+                and not form.layout.spilled
+                and form.layout.threads == form.threads
+                and form.side % form.layout.rows_a_block == 0
+            ),
+        ),
+        Precondition(
+            "memory",
+            "a block's rows are in shared memory",
+            lambda form: form.shared_bytes <= form.block_bytes,
+        ),
+    )
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        return self.side // ROWS * WARPS_THREADS
+
+    @property
+    def layout(self) -> Layout:
+        """How a block's threads share rows."""
+        return Layout(self.region, {self.middle, *self.overlaid})
+
+    @property
+    def overlaid(self) -> tuple[int, ...]:
+        """The value that is kept in the place of scores, which nobody reads after it, if any is."""
+        values, plan = self.region.region.values, Plan(self.region.region)
+        reads = [n for n, passed in enumerate(plan.passes) if self.is_score_read(passed.reached)]
+        return tuple(
+            index
+            for index in sorted(plan.scratch)
+            if is_full(values[index])
+            and values[index].dtype is DType.FLOAT32
+            and plan.stages[index] >= max(reads, default=0)
+        )[:1]
+
+    def is_score_read(self, reached: Collection[int]) -> bool:
+        """Whether scores are among some values."""
+        return any(self.is_score(index) for index in reached)
+
+    def is_score(self, index: int) -> bool:
+        """Whether a value is a score."""
+        value = self.region.region.values[index]
+        return isinstance(value, Load) and value.buffer == self.scores
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether the lines of the first factor are steps."""
+        return self.first[0] is not None and self.first[0].is_turned
+
+    @property
+    def padded(self) -> int:
+        """The columns of whole parts."""
+        return -(-self.columns // PART) * PART
+
+    @property
+    def pitches(self) -> tuple[int, int, int]:
+        """The bytes from one row to the next: of the first factor, of scores, of weights."""
+        return (
+            get_pitch(self.side if self.is_turned else self.steps),
+            (self.padded + VECTOR) * FLOAT_BYTES,
+            get_pitch(self.padded),
+        )
+
+    @property
+    def places(self) -> tuple[int, int, int, int, int]:
+        """Where rows' values, the first factor, scores, weights and parts are, in this order."""
+        sizes = (
+            -(-self.layout.row_bytes * self.side // COPIED_BYTES) * COPIED_BYTES,
+            self.pitches[0] * (self.steps if self.is_turned else self.side),
+            self.pitches[1] * self.side,
+            self.pitches[2] * self.side,
+        )
+        first, second, third, fourth = (sum(sizes[: place + 1]) for place in range(4))
+        return 0, first, second, third, fourth
+
+    @property
+    def part_bytes(self) -> int:
+        """The bytes of a part of a factor: lines of 64, or 64 lines."""
+        most = max(self.steps, self.width)
+        return max(PART * get_pitch(most), most * get_pitch(PART))
+
+    @property
+    def shared_bytes(self) -> int:
+        """The shared memory of a block."""
+        return self.places[-1] + STAGES * self.part_bytes
+
+
+def _is_row_major(form: Joined) -> bool:
+    rows = form.last[0]
+    if rows is None or rows.is_turned or rows.offset or rows.count != form.rows:
+        return False
+    sizes = form.rows * form.columns, form.columns, 1
+    return all(
+        [s for s, n in zip(axis.strides, axis.shape, strict=True) if n > 1] in ([], [size])
+        for axis, size in zip((rows.batches, rows.lines, rows.steps), sizes, strict=True)
+    )

@@ -1,0 +1,196 @@
+"""Plans of rows between products: one kernel where its preconditions hold, or several in turn."""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+from moot.offchain.arithmetic.tensor.blocks import Block
+from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
+from moot.offchain.backends.cuda.matrices import Matrices
+from moot.offchain.backends.cuda.regions.form import Form as RegionForm
+from moot.offchain.backends.cuda.regions.form import Limits
+from moot.offchain.backends.cuda.regions.plans import FusedRegion
+from moot.offchain.backends.cuda.single import Flats, Reserve, launch_all
+from moot.offchain.backends.cuda.tensor import joined
+from moot.offchain.backends.cuda.tensor.joined_form import PART, WARPS_THREADS, Joined
+from moot.offchain.backends.cuda.tensor.plans import Chained
+from moot.offchain.backends.cuda.tensor.rows import find_rows
+from moot.offchain.backends.cuda.tensor.tiles import ROWS
+from moot.offchain.backends.cuda.tiling import find_split
+from moot.offchain.commitments.tensors import NUMPY_TYPES
+from moot.offchain.planning.back_to_back import BackToBack
+from moot.offchain.planning.preconditions import make_form
+from moot.offchain.programs.graph import Node, Operand, Origin
+
+_SIDES = (32, 16)
+"""Rows of a block, rather the first."""
+
+_ROW_BYTES = 8 << 10
+"""What a row's values may have of shared memory, scores and weights apart."""
+
+_BLOCK_BYTES = {(8, 0): 163 << 10, (8, 7): 163 << 10, (9, 0): 227 << 10, (10, 0): 227 << 10}
+"""The shared memory that a block may have, by compute capability."""
+
+_LEAST_BYTES = 99 << 10
+"""The same of all others."""
+
+
+class JoinedProducts:
+    """The plan of back-to-back products.
+
+    Args:
+        machine: what computes them.
+        fused: the operators; factors of all contractions are bfloat16.
+        kept: indices of those whose outputs are wanted, ascending.
+        block: how products are added up.
+
+    Attributes:
+        operands: the accesses to what they read.
+        form: the form of their one kernel; None where they are computed one after the other.
+    """
+
+    is_launched = True
+
+    def __init__(
+        self, machine: Machine, fused: BackToBack, kept: Sequence[int], block: Block
+    ) -> None:
+        self._machine, self._fused, self._kept, self._block = machine, fused, tuple(kept), block
+        self._nodes = {m.index: m.node for m in fused.group.members} | dict(fused.nodes)
+        folded = {index for _, index in fused.across} | {fused.middle}
+        members = [m.index for m in fused.group.members]
+        self._made = [i for i in members if i in kept or i in folded]
+        self._stored = {*self._kept, *(index for _, index in fused.across)}
+        self._region = FusedRegion(machine, fused.group, self._made)
+        inside = set(fused.indices)
+        self._parts = [self._region.operands, *(n.operands for n in fused.nodes.values())]
+        self._inside = [[_find_inside(o, inside) for o in part] for part in self._parts]
+        named = zip(chain(*self._parts), chain(*self._inside), strict=True)
+        self.operands: tuple[Operand, ...] = tuple(o for o, name in named if name is None)
+        found = (self._make_form(side) for side in _SIDES)
+        self.form = next((form for form in found if form is not None), None)
+
+    def _make_form(self, side: int) -> Joined | None:
+        """Return the form of the kernel, if it computes all."""
+        fused, nodes = self._fused, self._nodes
+        scores = [n for n, name in enumerate(self._inside[0]) if name == fused.first]
+        is_kept = {fused.first, fused.last} & {*self._kept} != {fused.last}
+        if fused.last is None or fused.middle is None or is_kept:
+            return None
+        first, last = (_split(nodes[index]) for index in (fused.first, fused.last))
+        is_left = _find_inside(nodes[fused.last].operands[1], {fused.middle}) is not None
+        if len(scores) != 1 or first is None or last is None or not is_left:
+            return None
+        stores = [value for value, _ in self._region.form.region.stores]
+        threads = side // ROWS * WARPS_THREADS
+        limits = Limits(threads, _ROW_BYTES, _ROW_BYTES * threads)
+        region = RegionForm(self._region.form.region, self._region.form.accesses, limits)
+        if first.batches != last.batches or first.sides[0] != last.sides[0]:
+            return None
+        return make_form(
+            Joined,
+            *(first.sides[0], first.sides[1]),
+            *(first.node.fold_length, last.sides[1], side),
+            (find_rows(first, 0), find_rows(first, 1)),
+            (find_rows(last, 0), find_rows(last, 1)),
+            (_find_start(first.node), _find_start(last.node)),
+            region,
+            scores[0],
+            stores[self._made.index(fused.middle)],
+            fused.middle in self._stored,
+            _BLOCK_BYTES.get(self._machine.capability, _LEAST_BYTES),
+        )
+
+    def run(self, flats: Flats) -> list[Tensor]:
+        """Return the wanted outputs, given the tensors of the operands."""
+        nodes = [self._nodes[index] for index in self._kept]
+        outputs = [Tensor(self._machine, n.shape, NUMPY_TYPES[n.dtype]) for n in nodes]
+        launch_all(self._machine, self, flats, outputs)
+        return outputs
+
+    def list_launches(
+        self, sources: Sequence[int], targets: Sequence[int], reserve: Reserve
+    ) -> list[Launch]:
+        """Return the launch, or those of all operators."""
+        given = iter(sources)
+        places = dict(zip(self._kept, targets, strict=True))
+        if self.form is None:
+            written = [self._fused.first, *self._made, *self._fused.nodes]
+        else:
+            written = [i for i in (*self._made, *self._fused.nodes) if i in self._stored]
+        for index in written:
+            if index not in places:
+                node = self._nodes[index]
+                places[index] = reserve(node.elements * node.dtype.width)
+        of_region, *of_nodes = [
+            [next(given) if name is None else places.get(name, 0) for name in part]
+            for part in self._inside
+        ]
+        calls = [*zip(self._fused.nodes, of_nodes, strict=True)]
+        count = 1 if self.form is None else 2
+        found = list[Launch]()
+        if self.form is None:
+            found += self._multiply(*calls[0], places, reserve)
+            writes = [places[index] for index in self._made]
+            found += self._region.list_launches(of_region, writes, reserve)
+        else:
+            found.append(self._join(self.form, of_region, of_nodes, places))
+        for index, reads in calls[count:]:
+            found += self._multiply(index, reads, places, reserve)
+        return found
+
+    def _multiply(
+        self, index: int, reads: Sequence[int], places: Mapping[int, int], reserve: Reserve
+    ) -> list[Launch]:
+        """Return the launches of a contraction."""
+        return self._products[index].list_launches(reads, [places[index]], reserve)
+
+    def _join(
+        self,
+        form: Joined,
+        of_region: Sequence[int],
+        of_nodes: Sequence[Sequence[int]],
+        places: Mapping[int, int],
+    ) -> Launch:
+        """Return the launch of the kernel of the region between two products."""
+        first, last, *_ = of_nodes
+        stores = [places.get(index, 0) for index in self._made]
+        assert self._fused.last is not None
+        products = [first[1], first[2], last[2], places[self._fused.last]]
+        turns = form.padded // PART
+        parameters = [*of_region, *stores, *products, turns]
+        return Launch(self._loaded, joined.count_blocks(form), parameters)
+
+    @cached_property
+    def _products(self) -> Mapping[int, Chained]:
+        """The plans of the contractions, by their indices, the first before the region."""
+        nodes = self._fused.nodes.items()
+        return {i: Chained(self._machine, node, self._block) for i, node in nodes}
+
+    @cached_property
+    def _loaded(self) -> Any:
+        assert self.form is not None
+        assert self._fused.last is not None
+        last = self._nodes[self._fused.last]
+        kernel = joined.make_kernel(self.form, Matrices(last, find_split(last)), self._block)
+        return self._machine.load(kernel)
+
+
+def _find_inside(operand: Operand, inside: Collection[int]) -> int | None:
+    """Return the index of the operator that an operand is the output of, if it is inside."""
+    is_inside = operand.origin is Origin.NODE and operand.reference in inside
+    return operand.reference if is_inside else None
+
+
+def _find_start(node: Node) -> int | None:
+    """Return the bits of the initial value, if it is a constant."""
+    start = node.operands[0]
+    return start.value if start.origin is Origin.IMMEDIATE else None
+
+
+def _split(node: Node) -> Matrices | None:
+    """Return a contraction as matrices, if its variables are batches, rows and columns in turn."""
+    split = find_split(node)
+    groups = split.batch, split.rows, split.columns
+    is_plain = [*chain(*groups)] == [*range(len(node.shape))]
+    return Matrices(node, split) if is_plain and node.fold_length else None

@@ -1,0 +1,196 @@
+"""Products of warp groups, as data: `wgmma`, what orders it, and how it finds its factors.
+
+A warp group is 128 threads. Its products read both factors from shared memory, by descriptors, and
+are begun, not made: they come about at any time until they are waited for. What such a product
+reads has to stay as it is, and nobody may look at its sums meanwhile. Its blocks are those of
+`mma.sync` on the same device (`arithmetic/tensor/blocks.py`).
+
+All layouts here are those of the 128-byte swizzle. A factor is in panels of lines of 128 bytes.
+A line is 64 steps of a row, or, where the factor is turned, 64 rows at one step. The 16 bytes of
+number c of line number l are those of number c ^ (l % 8) among the 128 that the line has.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+
+from moot.offchain.arithmetic.tensor.blocks import Block
+from moot.offchain.native.vectors import WORD
+
+GROUP = 128
+"""Threads of a warp group."""
+
+ROWS, DEPTH = 64, 16
+"""The rows of a product's first factor, and the steps that both factors share."""
+
+COLUMNS = (64, 128, 256)
+"""The columns that a product may have here; the instruction knows every multiple of 8 up to 256."""
+
+LINE_BYTES = 128
+"""A line of a panel: what the swizzle turns around."""
+
+PATTERN_BYTES = 1024
+"""After so many the swizzle begins anew; panels begin where it does."""
+
+_GRAIN_BITS = 4
+_ADDRESS_MASK = (1 << 18) - 1
+_FIELD_MASK = (1 << 14) - 1
+_LEADING_AT, _STRIDE_AT, _BASE_AT, _SWIZZLE_AT = 16, 32, 49, 62
+_SWIZZLED = 1
+"""How a descriptor says that 128 bytes are swizzled."""
+
+_GRAIN, _WIDTH = 16, 2
+_LINES = 8
+"""Lines of a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A fence: later products see the sums that threads have set before (`wgmma.fence`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """A product of 64 rows by some columns and 16 steps that is begun (`wgmma.mma_async`).
+
+    Cell number j of the sum in the thread of number t of its group, with w = t // 32,
+    g = t % 32 // 4 and r = t % 4, is the element of
+
+        row 16 w + g + 8 (j // 2 % 2), column 8 (j // 4) + 2 r + j % 2
+
+    Attributes:
+        columns: one of `COLUMNS`.
+        block: how products are added up.
+        is_turned: of each factor, whether its lines are steps.
+        descriptors: the first of two cells with each factor's descriptor, the lower half first;
+            all threads of a group have the same.
+        ahead: bytes from what a descriptor says to where each factor begins, multiples of 16.
+        sums: the first cell of the sum that it adds to.
+    """
+
+    columns: int
+    block: Block
+    is_turned: tuple[bool, bool]
+    descriptors: tuple[int, int]
+    ahead: tuple[int, int]
+    sums: int
+
+    def __post_init__(self) -> None:
+        """Refuse what the instruction does not know."""
+        assert self.columns in COLUMNS
+        assert not any(ahead % _GRAIN for ahead in self.ahead)
+
+    @property
+    def cells(self) -> int:
+        """The cells of each thread for the sum."""
+        return ROWS * self.columns // GROUP
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The end of a batch: the products that were begun since the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """A wait until all batches but so many later ones are done (`wgmma.wait_group`).
+
+    Attributes:
+        later: how many may be on their way.
+    """
+
+    later: int
+
+
+Order = Fence | Multiply | Commit | Await
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What each warp group asks its tensor cores for between two phases; no barrier is around it.
+
+    Attributes:
+        orders: in turn.
+    """
+
+    orders: tuple[Order, ...]
+
+
+class Descriptor(NamedTuple):
+    """A descriptor of a matrix in shared memory, as PTX ISA 8.5, section 9.7.15.5.1.2, has it.
+
+    Attributes:
+        start: the address of its first element, of 18 bits: bits 0 to 13, in units of 16 bytes.
+        leading: bits 16 to 29, likewise: bytes from 64 rows to the next 64 ones of a matrix whose
+            lines are steps, and nothing where they are rows.
+        stride: bits 32 to 45, likewise: bytes from 8 lines to the next 8.
+        base: bits 49 to 51: 0 where the swizzle's pattern begins at a multiple of 1,024.
+        swizzle: bits 62 and 63: 1 for 128 bytes.
+    """
+
+    start: int
+    leading: int
+    stride: int
+    base: int
+    swizzle: int
+
+
+def write_descriptor(builder: ir.IRBuilder, start: ir.Value, leading: int) -> ir.Value:
+    """Return the descriptor of a matrix in panels, of 64 bits.
+
+    Args:
+        builder: where to write.
+        start: the address of its first element in shared memory, a multiple of 16.
+        leading: the bytes of a panel.
+    """
+    fixed = _encode(leading) << _LEADING_AT | _encode(PATTERN_BYTES) << _STRIDE_AT
+    fixed |= _SWIZZLED << _SWIZZLE_AT
+    own = builder.lshr(builder.and_(start, WORD(_ADDRESS_MASK)), WORD(_GRAIN_BITS))
+    return builder.or_(own, WORD(fixed))
+
+
+def _encode(size: int) -> int:
+    assert size == size & _ADDRESS_MASK
+    assert size % _GRAIN == 0
+    return size >> _GRAIN_BITS
+
+
+def read_descriptor(bits: int) -> Descriptor:
+    """Return what a descriptor says."""
+    start, leading, stride = (
+        (bits >> at & _FIELD_MASK) << _GRAIN_BITS for at in (0, _LEADING_AT, _STRIDE_AT)
+    )
+    return Descriptor(start, leading, stride, bits >> _BASE_AT & 7, bits >> _SWIZZLE_AT & 3)
+
+
+def locate(descriptor: Descriptor, rows: int, *, is_turned: bool) -> npt.NDArray[np.int64]:
+    """Return the addresses of a matrix's elements, (rows, steps), by the table of layouts.
+
+    In elements of 16 bytes: of a matrix whose lines are rows ((8, m), 2) : ((8, stride), 1), where
+    they are steps (8, m), (8, 2) : (1, leading), (8, stride). Then bits 4 to 6 of each address are
+    changed by its bits 7 to 9.
+
+    Raises:
+        ValueError: it is no descriptor of this layout.
+    """
+    if (descriptor.base, descriptor.swizzle) != (0, _SWIZZLED):
+        raise ValueError(f"a descriptor has another layout: {descriptor}")
+    row, step = np.ogrid[:rows, :DEPTH]
+    if is_turned:
+        row_at = row % 64 * _WIDTH + row // 64 * descriptor.leading
+        step_at = step % _LINES * LINE_BYTES + step // _LINES * descriptor.stride
+    else:
+        row_at = row % _LINES * LINE_BYTES + row // _LINES * descriptor.stride
+        step_at = step * _WIDTH
+    linear = descriptor.start + row_at + step_at
+    found: npt.NDArray[np.int64] = linear ^ (linear >> 7 & 7) << _GRAIN_BITS
+    return found
+
+
+def swizzle(builder: ir.IRBuilder, line: ir.Value, vector: ir.Value) -> ir.Value:
+    """Return where 16 bytes of a line are in a panel, given the numbers of both."""
+    turned = builder.xor(vector, builder.and_(line, WORD(_LINES - 1)))
+    return builder.add(builder.mul(line, WORD(LINE_BYTES)), builder.shl(turned, WORD(_GRAIN_BITS)))
