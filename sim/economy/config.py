@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 
 from moot.offchain.errors import UsageError
 from moot.sim.chains.chain import USUAL
+from moot.sim.economy.service.settings import Service, find_fault
 
 GWEI = 10**9
 """The number of gwei in an ETH."""
@@ -221,6 +222,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
         entry: how providers come and go.
         capital: what locked money costs its owner.
         hardware: what work costs, over time.
+        service: requests that are answered with a receipt, beside the jobs by auction.
         pricing: who of those who are asked gets a job, and what it is paid.
         matching: who is asked.
         bond: how much a provider locks for each account.
@@ -245,6 +247,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     entry: Entry = field(default_factory=Entry)
     capital: Capital = field(default_factory=Capital)
     hardware: Hardware = field(default_factory=Hardware)
+    service: Service = field(default_factory=Service)
     pricing: Mechanism = field(default_factory=lambda: {"name": "posted"})
     matching: Mechanism = field(default_factory=lambda: {"name": "random"})
     bond: Mechanism = field(default_factory=lambda: {"name": "constant"})
@@ -277,6 +280,7 @@ def parse_config(values: Mapping[str, Any], source: str) -> Config:
         place = source if source.endswith(f" {key}") else f"{source}: {key}"
         raise UsageError(f"{place}: {what}") from None
     _check_sense(config, source)
+    _check_service(config, source)
     return config
 
 
@@ -419,6 +423,7 @@ def _check_sense(config: Config, source: str) -> None:
             f"{there}; add watchers or lower `watchers_asked`"
         )
     rate = _check_traces(config) or config.clients.jobs_per_block
+    rate += config.service.requests_per_block
     blocks = config.jobs / rate
     if blocks > MOST_BLOCKS:
         raise UsageError(
@@ -430,6 +435,15 @@ def _check_sense(config: Config, source: str) -> None:
     if config.chain.spike_blocks > config.chain.spike_every:
         raise UsageError(f"{source}: a spike lasts longer than it is to the next one")
     _check_chain(config, source)
+
+
+def _check_service(config: Config, source: str) -> None:
+    """Refuse jobs by receipt that can't be."""
+    fault = find_fault(config.service)
+    if fault is None and config.service.requests_per_block and config.fidelity == "played":
+        fault = 'jobs by receipt are modelled; set fidelity = "modelled" or "mixed"'
+    if fault is not None:
+        raise UsageError(f"{source}: {fault}")
 
 
 def _check_traces(config: Config) -> float | None:

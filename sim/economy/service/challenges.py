@@ -1,0 +1,146 @@
+"""Challenges of receipts and proofs of fault: what they cost, what they pay, and when they end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from moot.sim.economy.agents import Agent
+from moot.sim.economy.config import GWEI
+from moot.sim.economy.deals import price_gas
+from moot.sim.economy.service.affairs import FRIVOLOUS, LIE, Affair
+from moot.sim.economy.service.houses import House
+from moot.sim.economy.service.till import Till
+from moot.sim.economy.service.trials import Trial, Trials
+from moot.sim.economy.strategies.base import WATCHER
+
+LOST, WON, VOID = "lost", "won", "void"
+"""What becomes of a provider in a match; in the last case both have their bonds back."""
+
+Later = Callable[[int, Callable[[], None]], None]
+"""Whatever does something in a later block."""
+
+
+@dataclass
+class Challenges:
+    """The challenges of a market.
+
+    Attributes:
+        till: moves the money.
+        trials: say who is right.
+        later: ends a match in its block.
+        judged: is told of a provider that was in a match, and whether it has kept its bond.
+    """
+
+    till: Till
+    trials: Trials
+    later: Later
+    judged: Callable[[Affair, bool], None]
+    _stake_gwei: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        service = self.till.config.service
+        self._stake_gwei = round(max(service.min_bond_eth, service.stake_eth) * GWEI)
+
+    @property
+    def bond_gwei(self) -> int:
+        """The bond of a challenge: the larger of the least and the receipt's stake."""
+        return self._stake_gwei
+
+    def challenge(self, affair: Affair, agent: Agent, conduct: str) -> bool:
+        """Let somebody challenge a receipt, if that is worth it and can be paid.
+
+        Args:
+            affair: of the receipt.
+            agent: the challenger.
+            conduct: `watcher`, who is right, or a lie of a frivolous challenger.
+
+        Returns:
+            Whether there is a match now.
+        """
+        till, house, block = self.till, affair.house, self.till.prices.block
+        if affair.is_challenged or house.is_faulted or block + 1 > affair.signed.last:
+            return False
+        trial = self.trials.judge(affair.conduct, conduct, affair.case)
+        calls_gwei = till.price("service.commit", "service.challenge")
+        cost_gwei = calls_gwei + price_gas(trial.challenger_gas, till.prices.price_wei)
+        against_gwei = min(self._stake_gwei, house.bond_gwei)
+        if conduct == WATCHER and against_gwei // 2 <= cost_gwei:
+            return False
+        if till.ledger.free[agent.number] < self._stake_gwei + cost_gwei:
+            return False
+        till.charge(house, affair.job.number)
+        house.bond_gwei -= against_gwei
+        till.lock(agent, self._stake_gwei)
+        till.use("service.commit", agent, affair.job.number, 0, 1)
+        till.use("service.challenge", agent, affair.job.number, self._stake_gwei, 1)
+        affair.is_challenged, affair.challenged = True, block + 1
+        affair.finding = LIE if conduct == WATCHER else FRIVOLOUS
+        affair.pending += 1
+        till.moves.challenge(house.agent.number, agent.number, self._stake_gwei, against_gwei)
+        self.later(
+            block + 1 + trial.blocks,
+            lambda: self._settle(affair, agent, conduct, trial, against_gwei),
+        )
+        return True
+
+    def _settle(
+        self, affair: Affair, agent: Agent, conduct: str, trial: Trial, against_gwei: int
+    ) -> None:
+        """End a match: who has lost loses its bond, and half of that is the other's."""
+        till, house, job = self.till, affair.house, affair.job.number
+        provider, bond_gwei = house.agent, self._stake_gwei
+        till.spend("match", provider, job, trial.provider_gas)
+        till.spend("match", agent, job, trial.challenger_gas)
+        till.lock(agent, -bond_gwei)
+        if trial.is_lost:
+            affair.lost_gwei += against_gwei
+            self._pass(job, provider, agent, against_gwei, is_locked=True)
+        else:
+            till.charge(house, job)
+            house.bond_gwei += against_gwei
+            affair.is_challenged = False
+        if trial.is_refuted and not trial.is_lost:
+            self._pass(job, agent, provider, bond_gwei, is_locked=False)
+        fate = LOST if trial.is_lost else WON if trial.is_refuted else VOID
+        till.moves.settle(provider.number, agent.number, fate)
+        case, played = self.trials.verify(affair.conduct, conduct, affair.case)
+        if played is not None:
+            counts = till.scribe.clerk.counts
+            counts.played += 1
+            counts.disagreements += played.fates != case.fates
+        self.judged(affair, not trial.is_lost)
+
+    def _pass(
+        self, job: int, loser: Agent, winner: Agent, amount_gwei: int, *, is_locked: bool
+    ) -> None:
+        """Take an amount of a loser: half is the winner's, half is burned."""
+        ledger, scribe = self.till.ledger, self.till.scribe
+        prize_gwei = amount_gwei // 2
+        if is_locked:
+            ledger.locked[loser.number] -= amount_gwei
+            ledger.bonds -= amount_gwei
+        else:
+            ledger.free[loser.number] -= amount_gwei
+        ledger.free[winner.number] += prize_gwei
+        ledger.burned += amount_gwei - prize_gwei
+        scribe.burn(job, amount_gwei - prize_gwei)
+        scribe.book(job, loser, -amount_gwei, slashed=1)
+        scribe.book(job, winner, prize_gwei)
+
+    def prove(self, house: House, reporter: Agent, affair: Affair, finding: str) -> bool:
+        """Let somebody prove a fault of a provider; return whether it is worth that.
+
+        It takes the whole standing bond, and nothing that is in a match.
+        """
+        till, job = self.till, affair.job.number
+        calls = ("service.commit", f"service.prove_{finding}")
+        cost_gwei = till.price(*calls)
+        is_paying = house.bond_gwei // 2 > cost_gwei
+        if house.is_faulted or not is_paying or till.ledger.free[reporter.number] < cost_gwei:
+            return False
+        for name in calls:
+            till.use(name, reporter, job, 0, 2)
+        affair.lost_gwei += till.take_all(house, reporter, job)
+        affair.finding = affair.finding or finding
+        house.is_faulted = True
+        self.judged(affair, False)
+        return True
