@@ -64,6 +64,24 @@ class Reason(StrEnum):
     OFFERED = "delivery: already offered"
     PREMIUM_TOO_LATE = "delivery: job is closed"
     REGISTERED = "delivery: already registered"
+    ABSURD_BATCH = "service: absurd batch"
+    ABSURD_RECEIPT = "service: absurd receipt"
+    AT_FAULT = "service: provider is at fault"
+    BAD_SIGNATURE = "service: signature does not match"
+    BEING_CHALLENGED = "service: receipt is being challenged"
+    BOND_EXHAUSTED = "service: bond is exhausted"
+    HAS_LOST = "service: provider has lost by it"
+    NO_AMOUNT = "service: no amount"
+    NO_FAULT = "service: that is no fault"
+    NO_SUCH_BATCH = "service: no such batch"
+    NOT_ANNOUNCED = "service: not announced before"
+    NOT_LEFT = "service: too early"
+    NOT_NEXT = "service: not the next number"
+    NOT_THAT_MUCH = "service: more than there is"
+    NOTHING_DUE = "service: nothing owed"
+    RECEIPT_PAST = "service: too late"
+    UNPROVEN_FAULT = "service: proof does not match"
+    WRONG_VALUE = "service: value is not the bond"
     NO_REASON = "no reason given"
     """What the compiler itself refuses: value for a call that takes none, a list too long."""
 
@@ -184,6 +202,17 @@ class PremiumStatus(IntEnum):
     """The client has it back, because there is no result or nobody has promised it."""
     PROMISED = 3
     """Sharers of the winning claim have promised the result, and the premium is for them."""
+
+
+class Fault(IntEnum):
+    """The reason why a provider lost its whole bond without a match, by the event's number."""
+
+    OTHER_ANSWER = 1
+    """A receipt's answer is not what its own last state has."""
+    CONFLICT = 2
+    """Two of its receipts do not go together."""
+    UNLISTED = 3
+    """It has published another receipt under a receipt's number."""
 
 
 class DemandStatus(IntEnum):

@@ -28,11 +28,15 @@ _JUMPDEST = 0x5B
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a call: its logs as (topics, data), or the reason for which it was refused."""
+    """The result of a call: its logs as (topics, data), or the reason for which it was refused.
+
+    `emitters` are the contracts of which the logs are.
+    """
 
     output: bytes
     logs: tuple[tuple[tuple[int, ...], bytes], ...]
     reason: str | None
+    emitters: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +137,9 @@ class Machine:
         found = kind.apply_message(self._state, message, self._context(origin))
         if found.is_error:
             return Result(b"", (), _explain(found))
-        logs = tuple((tuple(topics), data) for _, topics, data in found.get_log_entries())
-        return Result(found.output, logs, None)
+        entries = found.get_log_entries()
+        logs = tuple((tuple(topics), data) for _, topics, data in entries)
+        return Result(found.output, logs, None, tuple(emitter for emitter, _, _ in entries))
 
     def remember_in(self, memory: Memory) -> None:
         """Let contracts read and write this storage, until this is called with another one."""

@@ -30,11 +30,14 @@ _MAX_BYTES = {
 """The greatest lengths, by call and argument."""
 
 
-def call_model(store: Store, name: str, message: Message, *args: Any) -> tuple[Event, ...]:
-    """Make a call on the model, unless the contract's types have no room for its arguments."""
+def call_model(
+    store: Store, name: str, message: Message, *args: Any, play: Callable[..., Any] = call
+) -> tuple[Event, ...]:
+    """Make a call on a model, unless the contract's types have no room for its arguments."""
     if not _fits(name, args):
         raise Revert(Reason.NO_REASON)
-    return call(store, name, message, *args)
+    events: tuple[Event, ...] = play(store, name, message, *args)
+    return events
 
 
 def _fits(name: str, args: Sequence[Any]) -> bool:

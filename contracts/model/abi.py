@@ -5,7 +5,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from moot.contracts.model.answers import Demand, Promise, Subject
+from moot.contracts.model.bonds import Balance
 from moot.contracts.model.delivery import Premium
+from moot.contracts.model.receipts import Receipt
 from moot.contracts.model.types import (
     KEY_BYTES,
     Address,
@@ -19,10 +21,11 @@ from moot.contracts.model.types import (
     Terms,
     WideFacts,
 )
-from moot.contracts.model.words import hash_pair, hash_top, pack_facts, pack_head, split
+from moot.contracts.model.words import hash_pair, hash_top, pack, pack_facts, pack_head, split
 from moot.contracts.reasons import (
     DemandStatus,
     Ending,
+    Fault,
     LeafMode,
     Outcome,
     Phase,
@@ -247,6 +250,27 @@ def unpack_demand(word: int) -> Demand | None:
     return Demand(_to_address(asker), deadline, DemandStatus(status)) if word else None
 
 
+def pack_balance(balance: Balance) -> int:
+    """Return the word of a bond or of a client's balance, as service.vy keeps it."""
+    return pack(
+        (balance.standing_wei, 96),
+        (balance.leaving_wei, 96),
+        (balance.last_block, 40),
+        (balance.is_at_fault, 1),
+    )
+
+
+def unpack_balance(word: int) -> Balance:
+    """Return the balance of what `stakes` or `funds` of service.vy gives."""
+    standing_wei, leaving_wei, last_block, is_at_fault = unpack(word, 96, 96, 40, 1)
+    return Balance(standing_wei, leaving_wei, last_block, is_at_fault == 1)
+
+
+def unpack_receipt(words: Sequence[Any]) -> Receipt:
+    """Return the receipt of an ABI's tuple."""
+    return Receipt(*words)
+
+
 def _to_address(number: int) -> Address:
     return f"0x{number:040x}"
 
@@ -301,6 +325,8 @@ _READERS: dict[str, dict[int, Callable[[Any], Any]]] = {
     "MatchEnded": {0: Outcome, 1: Ending},
     "Settled": {1: Status},
     "Promised": {2: lambda words: Subject(*words)},
+    "Challenged": {5: unpack_receipt},
+    "Faulted": {2: Fault},
 }
 """How the arguments that are not plain are read, by the event's name and the argument's place; the
 number of a match does not count as one."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from moot.contracts.model import challenges
 from moot.contracts.model.checks import find_rival
 from moot.contracts.model.descent import BOTH, NODE_TAGS
 from moot.contracts.model.ledger import calculate_debt
@@ -91,7 +92,7 @@ class Step:
     @property
     def job_id(self) -> int:
         """The job that the call is about."""
-        if self.name == "open_job":
+        if self.name in {"open_job", "enter"}:
             return len(self.before.jobs)
         first = self.args[0]
         return int(first.job_id if isinstance(first, Pair) else first)
@@ -348,7 +349,9 @@ def windows_cover_the_challenge(books: Books) -> bool:
 
 def terms_are_sound(books: Books) -> bool:
     """Every job has a bond that pays for a match, and counts and clocks within their bounds."""
-    return books.job.terms.bond_wei >= MIN_BOND_WEI and are_terms_sound(books.job.terms)
+    terms = books.job.terms
+    is_sound = are_terms_sound(terms) or challenges.are_terms_sound(terms)
+    return terms.bond_wei >= MIN_BOND_WEI and is_sound
 
 
 def words_have_room(books: Books) -> bool:
@@ -484,19 +487,20 @@ def members_only_go_on(step: Step) -> bool:
         old, new = step.before.members.get(key, Member()), step.after.members.get(key, Member())
         if new.standing is not old.standing and new.standing not in _LIVES[old.standing]:
             return False
-        is_void = step.before.jobs[step.job_id].status is Status.VOID
+        is_void = step.after.jobs[step.job_id].status is Status.VOID
         if new.standing is Standing.PAID and not old.keeps_bond(Status.WON) and not is_void:
             return False
     return True
 
 
 def nobody_acts_for_another(step: Step) -> bool:
-    """Nobody joins, shows a claim or is paid but by its own call."""
+    """Nobody joins, shows a claim or is paid but by its own call, or is entered with its bond."""
+    entered = step.args[2:4] if step.name == "enter" else ()
     own = {Standing.COMMITTED, Standing.REVEALED, Standing.LATE, Standing.PAID}
     for key in _get_changes(step.before.members, step.after.members):
         old, new = step.before.members.get(key, Member()), step.after.members[key]
         is_own = new.standing is not old.standing and new.standing in own
-        if is_own and key[1] != step.message.sender:
+        if is_own and key[1] not in {step.message.sender, *entered}:
             return False
     return True
 
@@ -798,6 +802,8 @@ def joining_has_its_time(step: Step) -> bool:
     job = step.after.jobs[step.job_id]
     if step.name == "commit":
         return step.message.block <= job.commit_deadline
+    if step.name == "enter":
+        return step.message.block == job.opened_block
     return job.reveal_deadline < step.message.block <= job.window_end
 
 

@@ -4,7 +4,7 @@ A handler `on_<call>` takes the store, the message and the call's arguments. A f
 `Revert`, and the call has then changed nothing: `call` sees to that for every handler alike.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from moot.contracts.model import descent, legality, tournament, verdicts
 from moot.contracts.model.checks import require
@@ -29,12 +29,28 @@ def call(store: Store, name: str, message: Message, *args: object) -> tuple[Even
     Raises:
         Revert: the call is refused; the store is as it was.
     """
+    return make_call(store, name, message, args, CALLS, _PAYABLE)
+
+
+def make_call(
+    store: Store,
+    name: str,
+    message: Message,
+    args: Sequence[object],
+    calls: Mapping[str, Callable[..., None]],
+    payable: frozenset[str],
+) -> tuple[Event, ...]:
+    """Make one of the calls of a referee, whichever it has, and return its events.
+
+    Raises:
+        Revert: the call is refused; the store is as it was.
+    """
     money = store.balance_wei, store.burned_wei
     store.events = []
     try:
         store.balance_wei += message.value_wei
-        require(message.value_wei == 0 or name in _PAYABLE, Reason.NO_REASON)
-        CALLS[name](store, message, *args)
+        require(message.value_wei == 0 or name in payable, Reason.NO_REASON)
+        calls[name](store, message, *args)
     except Revert:
         store.rollback()
         store.balance_wei, store.burned_wei = money
@@ -58,7 +74,16 @@ def on_open_job(store: Store, message: Message, terms: Terms) -> None:
 
 def are_terms_sound(terms: Terms) -> bool:
     """Whether all counts, windows and clocks are within their bounds."""
-    windows = (terms.commit_blocks, terms.reveal_blocks, terms.window_blocks, terms.clock_blocks)
+    windows = (terms.commit_blocks, terms.reveal_blocks, terms.window_blocks)
+    return (
+        are_counts_sound(terms)
+        and terms.leaf_mode in tuple(LeafMode)
+        and all(1 <= window <= MAX_BLOCKS for window in windows)
+    )
+
+
+def are_counts_sound(terms: Terms) -> bool:
+    """Whether the bond, all counts and the clocks are within their bounds."""
     return (
         terms.bond_wei <= MAX_BOND_WEI
         and 1 <= terms.state_slots <= MAX_SLOTS
@@ -66,8 +91,7 @@ def are_terms_sound(terms: Terms) -> bool:
         and terms.state_slots <= terms.operators <= MAX_OPERATORS
         and 1 <= terms.steps <= MAX_STEPS
         and 1 <= terms.checkpoint_every <= terms.steps
-        and terms.leaf_mode in tuple(LeafMode)
-        and all(1 <= window <= MAX_BLOCKS for window in windows)
+        and 1 <= terms.clock_blocks <= MAX_BLOCKS
         and 1 <= terms.increment_blocks <= terms.clock_blocks
     )
 

@@ -278,24 +278,10 @@ class Event:
 
 
 @dataclass(slots=True)
-class Store:
-    """Everything the referee remembers. Money is in wei; `burned_wei` has left for ever.
+class Undoable:
+    """A store whose tables are written through `put`, so that a refused call can be undone."""
 
-    Writes go through `put`, which notes what was there, so that a refused call can be undone.
-    `arithmetic` is the one whose scalar operations its leaf contract computes.
-    """
-
-    chain_id: int
-    address: Address
-    jobs: dict[int, Job] = field(default_factory=dict)
-    members: dict[tuple[int, Address], Member] = field(default_factory=dict)
-    claims: dict[tuple[int, bytes], Claim] = field(default_factory=dict)
-    matches: dict[Pair, Digest] = field(default_factory=dict)
-    balance_wei: int = 0
-    burned_wei: int = 0
-    arithmetic: Arithmetic = ORDERED
-    events: list[Event] = field(default_factory=list)
-    _undo: list[tuple[dict[Any, Any], Any, Any]] = field(default_factory=list)
+    _undo: list[tuple[dict[Any, Any], Any, Any]] = field(default_factory=list, init=False)
 
     def put(self, table: dict[_Key, _Value], key: _Key, value: _Value | None) -> None:
         """Write an entry of a table; None removes it."""
@@ -311,6 +297,25 @@ class Store:
         for table, key, value in reversed(self._undo):
             _write(table, key, value)
         self._undo.clear()
+
+
+@dataclass(slots=True)
+class Store(Undoable):
+    """Everything the referee remembers. Money is in wei; `burned_wei` has left for ever.
+
+    `arithmetic` is the one whose scalar operations its leaf contract computes.
+    """
+
+    chain_id: int
+    address: Address
+    jobs: dict[int, Job] = field(default_factory=dict)
+    members: dict[tuple[int, Address], Member] = field(default_factory=dict)
+    claims: dict[tuple[int, bytes], Claim] = field(default_factory=dict)
+    matches: dict[Pair, Digest] = field(default_factory=dict)
+    balance_wei: int = 0
+    burned_wei: int = 0
+    arithmetic: Arithmetic = ORDERED
+    events: list[Event] = field(default_factory=list)
 
 
 def _write(table: dict[_Key, _Value], key: _Key, value: _Value | None) -> None:

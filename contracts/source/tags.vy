@@ -19,6 +19,8 @@ PROGRAM_NODE: constant(bytes1) = 0x0B
 PROGRAM_ROOT: constant(bytes1) = 0x0C
 DATA_NODE: constant(bytes1) = 0x0D
 FOLD: constant(bytes1) = 0x0F
+RECEIPT_NODE: constant(bytes1) = 0x16
+ANNOUNCEMENT: constant(bytes1) = 0x17
 
 # These begin digests of whole words, of which the tag is the first.
 CLAIM: constant(uint256) = 17

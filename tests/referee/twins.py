@@ -14,17 +14,20 @@ from moot.contracts.reasons import Phase, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.disputes.referee.gas import calculate_gas_limit
-from tests.machine import BALANCE_WEI, Machine, Result, make_log
+from tests.machine import BALANCE_WEI, Deployed, Machine, Result, make_log
 from tests.projection import call_model, compare_words
 
 
 class Contract:
     """The deployed bytecode, with the comparison of its storage with the model's."""
 
+    asked = frozenset(CALLED_THROUGH.values())
+    """The contracts through which calls are made."""
+
     def __init__(self, accounts: Sequence[Address], arithmetic: Arithmetic = ORDERED) -> None:
         self.arithmetic = arithmetic
         self.machine = Machine((*accounts, NOBODY))
-        deployed = deploy_referee(self.machine, NOBODY, arithmetic)
+        deployed = self.deploy()
         self.address, self._raw, self._codec = deployed.address, deployed.raw, deployed.codec
         self._reader = EventReader()
         self._others = {
@@ -32,8 +35,12 @@ class Contract:
                 compile_contract(name, arithmetic=arithmetic.contracts),
                 self.view(f"{name}_contract"),
             )
-            for name in set(CALLED_THROUGH.values())
+            for name in self.asked
         }
+
+    def deploy(self) -> Deployed:
+        """Put the referee into the machine."""
+        return deploy_referee(self.machine, NOBODY, self.arithmetic)
 
     def call(self, name: str, message: Message, args: tuple[Any, ...]) -> Result:
         """Make a call with the gas that our parties offer, less what its data cost."""
@@ -58,8 +65,9 @@ class Contract:
         return raw, codec.encode_call(name, pack_call(name, args, self.address))
 
     def read_events(self, result: Result, block: int) -> tuple[Event, ...]:
-        """Return what a call has announced, as the model says it."""
-        logs = (make_log(self._raw, block, *log) for log in result.logs)
+        """Return what a call has announced of the referee, as the model says it."""
+        found = zip(result.emitters, result.logs, strict=True)
+        logs = (make_log(self._raw, block, *log) for by, log in found if by == self._raw)
         events = map(self._codec.decode_log, logs)
         return tuple(self._reader.read(e.name, tuple(e.args.values())) for e in events)
 

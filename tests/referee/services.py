@@ -1,0 +1,402 @@
+"""A service and the contract of its challenges in a bare EVM, beside their models."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from coincurve import PrivateKey
+
+from moot.contracts.compiler import compile_contract
+from moot.contracts.deployment import deploy_service
+from moot.contracts.model import challenges, service
+from moot.contracts.model.abi import pack_args, pack_balance
+from moot.contracts.model.bonds import Batch, Service
+from moot.contracts.model.checks import name_job
+from moot.contracts.model.invariants import Step
+from moot.contracts.model.receipts import Receipt, Voucher, hash_announcement
+from moot.contracts.model.service_invariants import (
+    ServiceStep,
+    check_service,
+    check_service_step,
+    copy_service,
+    is_same,
+)
+from moot.contracts.model.types import (
+    MIN_BOND_WEI,
+    NOBODY,
+    ZERO,
+    Address,
+    Event,
+    Message,
+    Pair,
+    Store,
+)
+from moot.contracts.model.watch import Watcher
+from moot.contracts.reasons import Revert
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.commitments.keccak import keccak256
+from moot.offchain.commitments.tags import Tag
+from moot.offchain.commitments.tree import Digest, Tree, hash_root
+from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.referee.board import Board
+from tests.machine import BALANCE_WEI, Deployed, make_log
+from tests.projection import call_model, compare_words
+from tests.referee.twins import Contract
+
+
+def _make_key(number: int) -> tuple[Address, PrivateKey]:
+    key = PrivateKey(keccak256(f"party {number}".encode()))
+    name = keccak256(key.public_key.format(compressed=False)[1:])[-20:]
+    return "0x" + name.hex(), key
+
+
+KEYS = dict(_make_key(number) for number in range(12))
+ACCOUNTS = tuple(KEYS)
+CLIENT, STRANGER, PROVIDER, RIVAL, *CHALLENGERS = ACCOUNTS
+SALT = b"\x5a" * 32
+
+ANSWER, OTHER = b"\x0a" * 32, b"\x0b" * 32
+"""The root of the tokens that a client was sent, and of others."""
+SLOTS = Tree(Tag.STATE_NODE, [b"\1" * 32, ANSWER, b"\2" * 32])
+STATE = hash_root(Tag.STATE_ROOT, 3, SLOTS.top)
+HISTORY = Tree(Tag.HISTORY_NODE, [b"\3" * 32, STATE])
+"""Two checkpoints, in the last of which slot 1 is the answer."""
+TRUTH = b"\xee" * 32
+"""The top of another history."""
+
+
+def sign(digest: Digest, signer: Address) -> bytes:
+    """Return an account's signature, as the contract takes it."""
+    signed = KEYS[signer].sign_recoverable(digest, hasher=None)
+    return signed[:64] + bytes([27 + signed[64]])
+
+
+def make_receipt(**changes: Any) -> Receipt:
+    """Return the first receipt of the provider, with some fields changed."""
+    return replace(_FIRST, **changes)
+
+
+_FIRST = Receipt(
+    layout=b"\4" * 32,
+    program_top=b"\5" * 32,
+    start_root=b"\6" * 32,
+    data_top=ZERO,
+    history=HISTORY.top,
+    answer=ANSWER,
+    operators=9,
+    state_slots=3,
+    batch_slots=0,
+    answer_slot=1,
+    steps=8,
+    checkpoint_every=4,
+    window_blocks=20,
+    clock_blocks=10,
+    increment_blocks=3,
+    client=CLIENT,
+    provider=PROVIDER,
+    number=0,
+    issued_block=1,
+    last_block=100,
+    stake_wei=MIN_BOND_WEI,
+    total_wei=MIN_BOND_WEI,
+    released_wei=0,
+    price_wei=7,
+)
+
+
+class ChallengeContract(Contract):
+    """The deployed challenges and their service."""
+
+    asked = frozenset({"leaf"})
+    service: Deployed
+
+    def deploy(self) -> Deployed:
+        """Put both into the machine."""
+        deployed, self.service = deploy_service(self.machine, NOBODY, self.arithmetic)
+        self.abi = compile_contract("challenges", arithmetic=self.arithmetic.contracts).abi
+        return deployed
+
+    def call_service(self, name: str, message: Message, args: Sequence[Any]) -> Any:
+        """Make a call of the service."""
+        data = self.service.codec.encode_call(name, pack_args(args))
+        place = {"value_wei": message.value_wei, "block": message.block}
+        return self.machine.call(self.service.raw, data, sender=message.sender, **place)
+
+    def view_service(self, name: str, *args: Any) -> Any:
+        """Return what a getter of the service says."""
+        result = self.call_service(name, Message(NOBODY, 0, 0), args)
+        assert result.reason is None
+        return self.service.codec.decode_result(name, args, result.output)
+
+
+class Services:
+    """Both models and, if there are contracts, these: after every call all have to agree.
+
+    Attributes:
+        block: the block of the next call; the caller lets time pass.
+        seen: how often each call has been met with each answer.
+    """
+
+    def __init__(self, contract: ChallengeContract | None) -> None:
+        self.contract = contract
+        store = Store(
+            contract.machine.chain_id if contract else 1,
+            contract.address if contract else "0x" + "c1" * 20,
+            arithmetic=contract.arithmetic if contract else ORDERED,
+        )
+        self.model = Service(contract.service.address if contract else "0x" + "c2" * 20, store)
+        self.balances = dict.fromkeys((*ACCOUNTS, NOBODY), BALANCE_WEI)
+        self.block = 1
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self.watcher = Watcher()
+        self.log: dict[int, list[Event]] = defaultdict(list)
+        self.events: tuple[Event, ...] = ()
+
+    @property
+    def store(self) -> Store:
+        """The model of the challenges."""
+        return self.model.challenges
+
+    def call(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> str | None:
+        """Make a call of the service, and compare all that can be seen; return why not."""
+        return self._call(name, Message(sender, value_wei, self.block), args, is_service=True)
+
+    def play(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> str | None:
+        """Make a call of the challenges, and compare all that can be seen; return why not."""
+        return self._call(name, Message(sender, value_wei, self.block), args, is_service=False)
+
+    def _call(
+        self, name: str, message: Message, args: tuple[Any, ...], *, is_service: bool
+    ) -> str | None:
+        reason, held_wei, burned_wei = None, self._get_held(), self._get_burned()
+        before = copy_service(self.model)
+        self.store.events = []
+        self.events = ()
+        try:
+            if is_service:
+                self.events = service.call(self.model, name, message, *args)
+            else:
+                call_model(self.store, name, message, *args, play=challenges.call)
+        except Revert as refusal:
+            reason = str(refusal)
+            self.store.events = []
+            assert is_same(before, self.model)
+        else:
+            self._check(before, name, message, args, is_service=is_service)
+            for event in self.store.events:
+                self.log[int(str(event.args[0]))].append(event)
+        burned_wei = self._get_burned() - burned_wei
+        self.balances[NOBODY] += burned_wei
+        self.balances[message.sender] += held_wei - self._get_held() - burned_wei
+        if self.contract is not None:
+            self._compare(self.contract, name, message, args, reason, is_service=is_service)
+        self.seen[name, reason or ""] += 1
+        return reason
+
+    def _check(
+        self,
+        before: Service,
+        name: str,
+        message: Message,
+        args: tuple[Any, ...],
+        *,
+        is_service: bool,
+    ) -> None:
+        """Check the invariants of the service and of its challenges."""
+        store = self.store
+        if is_service:
+            check_service_step(ServiceStep(before, name, message, args, self.model, self.events))
+            if name != "challenge":
+                return
+            receipt, _, top, _ = args
+            bond_wei = store.jobs[len(before.challenges.jobs)].terms.bond_wei
+            members = (receipt.provider, message.sender)
+            name = "enter"
+            args = (receipt.make_terms(bond_wei), receipt.client, *members, (receipt.history, top))
+            message = Message(self.model.address, 2 * bond_wei, message.block)
+        else:
+            check_service(self.model)
+        events = tuple(store.events)
+        self.watcher.watch(Step(before.challenges, name, message, args, store, events))
+
+    def _get_held(self) -> int:
+        return self.model.balance_wei + self.store.balance_wei
+
+    def _get_burned(self) -> int:
+        return self.model.burned_wei + self.store.burned_wei
+
+    def _compare(
+        self,
+        contract: ChallengeContract,
+        name: str,
+        message: Message,
+        args: tuple[Any, ...],
+        reason: str | None,
+        *,
+        is_service: bool,
+    ) -> None:
+        make = contract.call_service if is_service else contract.call
+        result = make(name, message, args)
+        assert result.reason == reason, (name, args, result.reason, reason)
+        assert contract.read_events(result, message.block) == tuple(self.store.events)
+        raw, codec = contract.service.raw, contract.service.codec
+        logs = zip(result.emitters, result.logs, strict=True)
+        found = [codec.decode_log(make_log(raw, self.block, *log)) for by, log in logs if by == raw]
+        told = [(event.name, tuple(event.args.values())) for event in found]
+        assert told == [(event.name, pack_args(event.args)) for event in self.events]
+        self.compare(contract)
+
+    def compare(self, contract: ChallengeContract) -> None:
+        """Compare every word that is remembered, and everybody's money."""
+        view, model = contract.view_service, self.model
+        for provider, bond in model.stakes.items():
+            assert view("stakes", provider) == pack_balance(bond)
+        for place, balance in model.funds.items():
+            assert view("funds", *place) == pack_balance(balance)
+        for place, redeemed_wei in model.redeemed.items():
+            assert view("redeemed", *place) == redeemed_wei
+        for provider, count in model.published.items():
+            assert view("published", provider) == count
+        for batch, kept in model.batches.items():
+            assert view("batches", *batch) == kept
+        for digest, job_id in model.challenged.items():
+            assert view("challenged", digest) == job_id + 1
+        for job_id in range(len(self.store.jobs)):
+            compare_words(contract.view, self.store, job_id)
+        assert {a: contract.machine.balance(a) for a in self.balances} == self.balances
+        assert contract.machine.balance(contract.service.address) == model.balance_wei
+        assert contract.machine.balance(contract.address) == self.store.balance_wei
+
+    def announce(
+        self, sender: Address, first: Digest, second: Digest, salt: Digest = SALT
+    ) -> str | None:
+        """Let somebody announce a call, and wait for the next block."""
+        digest = hash_announcement(self.model.domain, sender, (first, second), salt)
+        reason = self.call("commit", sender, digest)
+        if self.contract is not None:
+            since = self.contract.view_service("announced", digest)
+            assert since == self.model.announced.get(digest, 0)
+        self.block += 1
+        return reason
+
+    def lose(self, loser: Address, job_id: int = -1) -> None:
+        """Let the member lose by silence that is to move in a job's only match."""
+        pair, board = self.look(job_id)
+        assert (pair.first, pair.second)[board.position.mover] == loser
+        self.block = max(self.block, board.position.deadline + 1)
+        assert self.play("timeout", STRANGER, pair, board.position) is None
+
+    def look(self, job_id: int = -1) -> tuple[Pair, Board]:
+        """Return the only match of a job, the last one unless another is named, and its board."""
+        job_id = job_id if job_id >= 0 else len(self.store.jobs) - 1
+        terms, arithmetic = self.store.jobs[job_id].terms, self.store.arithmetic
+        tournament = Tournament(job_id, terms, arithmetic)
+        tournament.read(self.log[job_id])
+        ((pair, board),) = tournament.boards.items()
+        return pair, board
+
+    def settle(self, top: Digest, job_id: int = -1) -> str | None:
+        """Let a job be closed once its windows are over; the last one unless another is named."""
+        job_id = job_id if job_id >= 0 else len(self.store.jobs) - 1
+        self.block = max(self.block, self.store.jobs[job_id].window_end + 1)
+        return self.play("settle", STRANGER, job_id, top)
+
+    def sign(self, receipt: Receipt, signer: Address | None = None) -> bytes:
+        """Return the signature under a receipt, its provider's unless another is named."""
+        return sign(receipt.hash(self.model.domain), signer or receipt.provider)
+
+    def sign_voucher(self, client: Address, provider: Address, total_wei: int) -> bytes:
+        """Return a client's signature under a voucher."""
+        return sign(Voucher(client, provider, total_wei).hash(self.model.domain), client)
+
+    def get_bond(self, provider: Address, last_block: int) -> int:
+        """Return what stands of a bond up to a block, as both say."""
+        bond_wei = self.model.get_bond(provider, last_block)
+        if self.contract is not None:
+            assert self.contract.view_service("get_bond", provider, last_block) == bond_wei
+        return bond_wei
+
+    def name_job(self, job_id: int) -> int:
+        """Return what calls that join a job name it by."""
+        return name_job(self.store, job_id)
+
+    def stake(self, amount_wei: int, provider: Address = PROVIDER) -> str | None:
+        """Let a provider stake."""
+        return self.call("stake", provider, value_wei=amount_wei)
+
+    def challenge(
+        self,
+        receipt: Receipt,
+        challenger: Address = CHALLENGERS[0],
+        top: Digest = TRUTH,
+        signature: bytes | None = None,
+        value_wei: int | None = None,
+    ) -> str | None:
+        """Let somebody announce a challenge and make it."""
+        self.announce(challenger, receipt.hash(self.model.domain), top)
+        if value_wei is None:
+            value_wei = max(MIN_BOND_WEI, receipt.stake_wei)
+        args = (receipt, self.sign(receipt) if signature is None else signature, top, SALT)
+        return self.call("challenge", challenger, *args, value_wei=value_wei)
+
+    def refute(
+        self,
+        receipt: Receipt,
+        reporter: Address = STRANGER,
+        signature: bytes | None = None,
+        **changes: Any,
+    ) -> str | None:
+        """Let somebody show that a receipt has another answer than its last state."""
+        shown = {
+            "state": STATE,
+            "history_proof": tuple(HISTORY.proof(1)),
+            "root": ANSWER,
+            "slot_proof": tuple(SLOTS.proof(1)),
+        } | changes
+        self.announce(reporter, receipt.hash(self.model.domain), shown["root"])
+        args = (
+            receipt,
+            self.sign(receipt) if signature is None else signature,
+            *shown.values(),
+            SALT,
+        )
+        return self.call("refute_answer", reporter, *args)
+
+    def prove_conflict(
+        self,
+        first: Receipt,
+        second: Receipt,
+        reporter: Address = STRANGER,
+        signatures: tuple[bytes, bytes] | None = None,
+    ) -> str | None:
+        """Let somebody show two receipts that do not go together."""
+        domain = self.model.domain
+        self.announce(reporter, first.hash(domain), second.hash(domain))
+        signatures = signatures or (self.sign(first), self.sign(second))
+        return self.call("prove_conflict", reporter, (first, second), *signatures, SALT)
+
+    def prove_unlisted(
+        self,
+        receipt: Receipt,
+        batch: Batch,
+        listed: Digest,
+        proof: tuple[Digest, ...],
+        reporter: Address = STRANGER,
+    ) -> str | None:
+        """Let somebody show that another receipt was published under a number."""
+        self.announce(reporter, receipt.hash(self.model.domain), listed)
+        args = (receipt, self.sign(receipt), batch, listed, proof, SALT)
+        return self.call("prove_unlisted", reporter, *args)
+
+    def redeem(
+        self,
+        total_wei: int,
+        client: Address = CLIENT,
+        provider: Address = PROVIDER,
+        signature: bytes | None = None,
+    ) -> str | None:
+        """Let a provider redeem a voucher."""
+        if signature is None:
+            signature = self.sign_voucher(client, provider, total_wei)
+        return self.call("redeem", provider, client, total_wei, signature)
