@@ -150,6 +150,7 @@ class Desk:
         affair = Affair(job, client, house, signed, conduct, request.case, request.tokens)
         affair.tally, affair.worked_gwei = tally, work_gwei
         affair.is_covered = house.open_gwei <= house.bond_gwei
+        self.till.moves.sign(affair)
         if pledge.leaves:
             self.endings.close(house, "exit", job.number)
         return affair
@@ -184,3 +185,4 @@ class Desk:
             for client in sorted(house.owed_gwei):
                 self.till.settle_up(house, client)
             self.till.charge(house, number)
+        self.till.moves.finish()

@@ -17,6 +17,7 @@ class Chain:
     """A chain of receipts: what the next one says of all before it.
 
     Attributes:
+        name: 0 of the first; no other is ever used again.
         born: the number with which it has left the first chain.
         number: of the next receipt.
         total: the stakes of all receipts up to here.
@@ -24,6 +25,7 @@ class Chain:
         running: of those that have not, the last block and the total up to it.
     """
 
+    name: int = 0
     born: int = 0
     number: int = 0
     total: int = 0
@@ -37,9 +39,9 @@ class Chain:
             self.released = running.popleft()[1]
         return self.total - self.released
 
-    def fork(self) -> "Chain":
+    def fork(self, name: int) -> "Chain":
         """Return a chain that goes on from here by itself."""
-        return Chain(self.number, self.number, self.total, self.released, deque(self.running))
+        return Chain(name, self.number, self.number, self.total, self.released, deque(self.running))
 
 
 @dataclass(slots=True)
@@ -50,6 +52,7 @@ class House:
         agent: whose it is.
         bond_gwei: its standing bond; what is in a match is not in it.
         chains: of receipts; the first is the one that it publishes.
+        forks: how many chains it has had beside the first.
         hides: whether its receipts say that all before them had ended.
         owed_gwei: by a client's number, what its vouchers are worth that are not redeemed.
         answers: by a client's number, how many these are about.
@@ -63,6 +66,7 @@ class House:
     agent: Agent
     bond_gwei: int = 0
     chains: list[Chain] = field(default_factory=lambda: [Chain()])
+    forks: int = 0
     hides: bool = False
     owed_gwei: dict[int, int] = field(default_factory=dict)
     answers: dict[int, int] = field(default_factory=dict)
@@ -94,19 +98,21 @@ class House:
         self.hides = pledge.hides
         first = self.chains[0]
         while len(self.chains) < pledge.chains:
-            self.chains.append(first.fork())
+            self.forks += 1
+            self.chains.append(first.fork(self.forks))
         del self.chains[max(1, pledge.chains) :]
 
     def join_chains(self) -> None:
         """Let all chains go on from the first one, which has been published up to here."""
         first = self.chains[0]
         self.published = first.number
-        self.chains[1:] = [first.fork() for _ in self.chains[1:]]
+        for index in range(1, len(self.chains)):
+            self.forks += 1
+            self.chains[index] = first.fork(self.forks)
 
     def sign(self, client: int, block: int, stake_gwei: int, window: int) -> Signed:
         """Return the receipt of an answer that was issued in a block."""
-        index = client % len(self.chains)
-        chain, last = self.chains[index], block + window
+        chain, last = self.find_chain(client), block + window
         chain.count_open(block)
         released = chain.total if self.hides else chain.released
         number = chain.number
@@ -118,4 +124,4 @@ class House:
         while self._running[0][0] < block:
             self.open_gwei -= self._running.popleft()[1]
         total = chain.total
-        return Signed(index, chain.born, number, block, last, stake_gwei, total, released)
+        return Signed(chain.name, chain.born, number, block, last, stake_gwei, total, released)

@@ -13,9 +13,8 @@ from moot.sim.economy.facts import News
 from moot.sim.economy.population import Population
 from moot.sim.economy.service.affairs import CONFLICT, UNLISTED, Affair
 from moot.sim.economy.service.challenges import Challenges, Later
-from moot.sim.economy.service.houses import House
 from moot.sim.economy.service.requests import draw_shares
-from moot.sim.economy.service.signed import Pool
+from moot.sim.economy.service.signed import Pair, Pool
 from moot.sim.economy.service.till import Till
 from moot.sim.economy.strategies.base import FREE_RIDE, WATCHER
 
@@ -68,11 +67,11 @@ class Lookout:
             if not affair.is_lie and self.challenges.challenge(affair, watcher, conduct):
                 self.till.scribe.book(affair.job.number, watcher, 0, jobs=1)
         elif self.recompute(affair, watcher):
-            house = affair.house
-            if self._keep(watcher, affair):
-                self.challenges.prove(house, watcher, affair, CONFLICT)
-            elif affair.signed.chain and affair.signed.number < house.published:
-                self.challenges.prove(house, watcher, affair, UNLISTED)
+            signed, pair = affair.signed, self._keep(watcher, affair)
+            if pair is not None:
+                self.challenges.prove(affair, watcher, CONFLICT, pair)
+            elif signed.chain and signed.number < affair.house.published:
+                self.challenges.prove(affair, watcher, UNLISTED, (signed, signed))
             is_found = affair.is_lie and self.challenges.challenge(affair, watcher, WATCHER)
             self._tell(affair, watcher, is_found=is_found)
         self.done(affair)
@@ -87,8 +86,8 @@ class Lookout:
         affair.checker = affair.checker or agent
         return True
 
-    def _keep(self, watcher: Agent, affair: Affair) -> bool:
-        """Let a watcher keep a receipt; return whether it can prove a fault with it."""
+    def _keep(self, watcher: Agent, affair: Affair) -> Pair | None:
+        """Let a watcher keep a receipt; return the proof of fault that it has with it."""
         key = (watcher.number, affair.house.agent.number)
         pool = self._pools.get(key)
         if pool is None:
@@ -116,17 +115,19 @@ class Lookout:
         fee_gwei = round(self.till.config.service.word_gwei)
         fee_gwei = min(fee_gwei, self.till.ledger.free[affair.client.number])
         self.till.give(affair.client, watcher, fee_gwei, affair.job.number)
-        if conduct != FREE_RIDE and self._keep(watcher, affair):
-            self.challenges.prove(affair.house, watcher, affair, CONFLICT)
-            return False
-        return True
+        pair = None if conduct == FREE_RIDE else self._keep(watcher, affair)
+        if pair is not None:
+            self.challenges.prove(affair, watcher, CONFLICT, pair)
+        return pair is None
 
-    def compare(self, house: House, affair: Affair) -> None:
+    def compare(self, affair: Affair) -> None:
         """Let watchers compare a batch that was published with receipts that they have kept."""
+        house = affair.house
         for watcher in list(self.people.watchers):
             pool = self._pools.get((watcher.number, house.agent.number))
-            if pool is not None and pool.list_forked():
-                self.challenges.prove(house, watcher, affair, UNLISTED)
+            for signed in pool.list_forked() if pool else ():
+                if signed.number < house.published:
+                    self.challenges.prove(affair, watcher, UNLISTED, (signed, signed))
 
     def _tell(self, affair: Affair, watcher: Agent, *, is_found: bool) -> None:
         """Tell a watcher what it has found; what that will pay is half a bond, less the gas."""

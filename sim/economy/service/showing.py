@@ -45,7 +45,9 @@ class Showing:
         if shown == "chain":
             affair.shown_bytes += HEADER_BYTES * others
             if house.hides and affair.house.open_gwei > signed.stake:
-                self.challenges.prove(house, affair.client, affair, CONFLICT)
+                total = signed.total - signed.stake
+                before = signed._replace(number=signed.number - 1, total=total)
+                self.challenges.prove(affair, affair.client, CONFLICT, (before, signed))
                 return
         if shown == "word":
             affair.shown_bytes += WORD_BYTES
@@ -71,9 +73,10 @@ class Showing:
     def _publish(self, house: House, first: Affair) -> None:
         """Let a provider publish its receipts; those of other chains are not among them."""
         waiting, house.waiting, house.is_publishing = house.waiting, [], False
-        if not house.is_faulted:
-            count = house.chains[0].number - house.published
+        count = house.chains[0].number - house.published
+        if count and not house.is_faulted:
             self.till.use("service.publish", house.agent, first.job.number, 0, count)
+            self.till.moves.publish(house.agent.number, house.published, count)
             house.join_chains()
             steps = max(1, (count - 1).bit_length())
             for affair in waiting:
@@ -81,8 +84,9 @@ class Showing:
                     affair.shown_bytes += NODE_BYTES * steps
                     self._accept(affair)
             for affair in waiting:
-                if affair.signed.chain:
-                    self.challenges.prove(house, affair.client, affair, UNLISTED)
-            self.lookout.compare(house, first)
+                if affair.signed.chain and affair.signed.number < house.published:
+                    pair = (affair.signed, affair.signed)
+                    self.challenges.prove(affair, affair.client, UNLISTED, pair)
+            self.lookout.compare(first)
         for affair in waiting:
             self.endings.done(affair)

@@ -9,7 +9,8 @@ class Signed(NamedTuple):
     """A receipt of a provider, as far as its numbers go; amounts are in gwei.
 
     Attributes:
-        chain: on which of the provider's chains it is; 0 is the one that it publishes.
+        chain: on which of the provider's chains it is; 0 is the one that it publishes, and no other
+            number is used again.
         born: the number with which that chain has left the first one.
         number: its running number.
         issued: the block in which it was signed.
@@ -32,6 +33,10 @@ class Signed(NamedTuple):
     def open(self) -> int:
         """The stakes that had not ended when it was issued, as it says."""
         return self.total - self.released
+
+
+Pair = tuple[Signed, Signed]
+"""Two receipts, that of the lower number first."""
 
 
 def find_conflict(first: Signed, second: Signed) -> bool:
@@ -69,19 +74,22 @@ class Pool:
     _kept: dict[int, Signed] = field(default_factory=dict)
     _heads: dict[int, Signed] = field(default_factory=dict)
 
-    def see(self, new: Signed) -> bool:
-        """Keep a receipt; return whether it makes a proof of fault with one that is there."""
+    def see(self, new: Signed) -> Pair | None:
+        """Keep a receipt; return the proof of fault that it makes with one that is there."""
         if self.is_chained:
             head = self._heads.get(new.chain)
             if head is None or head.number < new.number:
                 self._heads[new.chain] = new
-            if any(has_fork(new, other) for other in self._heads.values()):
-                return True
+            for other in self._heads.values():
+                if has_fork(new, other):
+                    number = min(new.number, other.number)
+                    return other._replace(number=number), new._replace(number=number)
         if new.number in self._kept:
-            return find_conflict(self._kept[new.number], new)
+            same = self._kept[new.number]
+            return (same, new) if find_conflict(same, new) else None
         self._forget(new)
         place = bisect_left(self._numbers, new.number)
-        found = self._clashes(place, new)
+        found = self._clash(place, new)
         insort(self._numbers, new.number)
         self._kept[new.number] = new
         return found
@@ -90,8 +98,8 @@ class Pool:
         """Return those that are on a chain which nobody publishes."""
         return [it for it in (*self._kept.values(), *self._heads.values()) if it.chain]
 
-    def _clashes(self, place: int, new: Signed) -> bool:
-        """Whether a receipt conflicts with any that is kept; those do not conflict.
+    def _clash(self, place: int, new: Signed) -> Pair | None:
+        """Return a receipt with one that it conflicts with, the earlier first; the rest do not.
 
         Totals and releases of theirs ascend, so that four say it for all: the two neighbours, the
         oldest that was open when the new one was issued, and the newest issued in its window.
@@ -106,9 +114,8 @@ class Pool:
             if kept[numbers[index]].issued <= new.last:
                 after.append(numbers[index])
                 break
-        return any(find_conflict(kept[it], new) for it in before) or any(
-            find_conflict(new, kept[it]) for it in after
-        )
+        pairs = [*((kept[it], new) for it in before), *((new, kept[it]) for it in after)]
+        return next((pair for pair in pairs if find_conflict(*pair)), None)
 
     def _forget(self, new: Signed) -> None:
         """Let those go that had ended before a receipt's window has begun, all but the last."""

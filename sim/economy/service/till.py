@@ -14,7 +14,7 @@ from moot.sim.economy.prices import Prices
 from moot.sim.economy.service.affairs import Affair
 from moot.sim.economy.service.gas import find_gas
 from moot.sim.economy.service.houses import House
-from moot.sim.economy.service.moves import Moves, NoMoves
+from moot.sim.economy.service.moves import Moves
 from moot.sim.economy.service.scribe import Scribe
 
 
@@ -36,7 +36,7 @@ class Till:
     ledger: Ledger
     prices: Prices
     scribe: Scribe
-    moves: Moves = field(default_factory=NoMoves)
+    moves: Moves = field(default_factory=Moves)
     gas: int = 0
     balances: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -91,6 +91,16 @@ class Till:
         self.use("service.stake", agent, job, self._bond_gwei)
         self.moves.stake(agent.number, self._bond_gwei)
         return True
+
+    def add(self, house: House, amount_gwei: int, job: int) -> None:
+        """Let a provider deposit again what a match has paid it, if it goes on and has that."""
+        cost_gwei, agent = self.price("service.stake"), house.agent
+        if house.is_open and self.ledger.free[agent.number] >= amount_gwei + cost_gwei:
+            self.charge(house, job)
+            self.lock(agent, amount_gwei)
+            house.bond_gwei += amount_gwei
+            self.use("service.stake", agent, job, amount_gwei)
+            self.moves.stake(agent.number, amount_gwei)
 
     def fund(self, client: Agent, house: House, price_gwei: int, job: int) -> bool:
         """See to it that a client's balance with a provider pays an answer; return if it does."""
@@ -185,5 +195,4 @@ class Till:
         self.scribe.burn(job, lost_gwei - prize_gwei)
         self.scribe.book(job, house.agent, -lost_gwei, slashed=1)
         self.scribe.book(job, reporter, prize_gwei)
-        self.moves.fault(house.agent.number, reporter.number)
         return lost_gwei
