@@ -145,8 +145,8 @@ class Challenges:
             return False
         for name in calls:
             till.use(name, reporter, job, 0, 2)
-        till.moves.fault(affair, reporter.number, finding, pair)
         affair.lost_gwei += till.take_all(house, reporter, job)
+        till.moves.fault(affair, reporter.number, finding, pair)
         affair.finding = affair.finding or finding
         house.is_faulted = True
         self.judged(affair, False)

@@ -45,6 +45,7 @@ class Endings:
         house.is_leaving = True
         if house.bond_gwei:
             self.till.use("service.unstake", house.agent, job, house.bond_gwei)
+            self.till.moves.leave(house)
         self.people.leave(house.agent, kind)
 
     def done(self, affair: Affair) -> None:

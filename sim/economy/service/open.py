@@ -39,6 +39,10 @@ def open_desk(
     ledger, prices = money
     scribe = Scribe(clerk.run, clerk.sink, clerk)
     till = Till(config, ledger, prices, scribe)
+    if config.fidelity == "mixed":
+        from moot.sim.economy.service.played import Played  # noqa: PLC0415 - imports the contracts
+
+        till.moves = Played(config.sample, config.seed, prices)
     matching, reputing = rules
     endings = Endings(people, till, reputing)
     return Desk(config, people, till, Trials(outcomes), matching, endings, put)

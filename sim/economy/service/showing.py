@@ -76,7 +76,7 @@ class Showing:
         count = house.chains[0].number - house.published
         if count and not house.is_faulted:
             self.till.use("service.publish", house.agent, first.job.number, 0, count)
-            self.till.moves.publish(house.agent.number, house.published, count)
+            self.till.moves.publish(house, count)
             house.join_chains()
             steps = max(1, (count - 1).bit_length())
             for affair in waiting:

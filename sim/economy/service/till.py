@@ -89,7 +89,7 @@ class Till:
         self.lock(agent, self._bond_gwei)
         house.bond_gwei, house.charged = self._bond_gwei, self.prices.block
         self.use("service.stake", agent, job, self._bond_gwei)
-        self.moves.stake(agent.number, self._bond_gwei)
+        self.moves.stake(house, self._bond_gwei)
         return True
 
     def add(self, house: House, amount_gwei: int, job: int) -> None:
@@ -100,7 +100,7 @@ class Till:
             self.lock(agent, amount_gwei)
             house.bond_gwei += amount_gwei
             self.use("service.stake", agent, job, amount_gwei)
-            self.moves.stake(agent.number, amount_gwei)
+            self.moves.stake(house, amount_gwei)
 
     def fund(self, client: Agent, house: House, price_gwei: int, job: int) -> bool:
         """See to it that a client's balance with a provider pays an answer; return if it does."""
@@ -115,7 +115,7 @@ class Till:
         self.lock(client, amount_gwei)
         self.balances[key] = self.balances.get(key, 0) + amount_gwei
         self.use("service.fund", client, job, amount_gwei)
-        self.moves.fund(client.number, house.agent.number, amount_gwei)
+        self.moves.fund(client.number, house, amount_gwei, self.balances[key])
         return True
 
     def compute(self, agent: Agent, cost_gwei: int) -> bool:
@@ -157,7 +157,7 @@ class Till:
         """Let a provider redeem what a client owes it."""
         answers, owed_gwei = house.answers[client], self.settle_up(house, client)
         self.use("service.redeem", house.agent, job, owed_gwei, answers)
-        self.moves.redeem(client, house.agent.number, owed_gwei)
+        self.moves.redeem(client, house, owed_gwei, self.balances[client, house.agent.number])
 
     def settle_up(self, house: House, client: int) -> int:
         """Move what a client owes a provider; return what that is, in gwei."""
