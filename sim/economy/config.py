@@ -115,7 +115,8 @@ class Clients(Struct, frozen=True, forbid_unknown_fields=True):
         capital_eth: what each brings.
         arrivals: a trace of the blocks in which jobs arrive, by its name or file, and of what they
             are worth, if it has that; empty for jobs that are drawn.
-        jobs_per_block: of all of them together; jobs arrive as a Poisson process.
+        jobs_per_block: of all of them together; jobs arrive as a Poisson process. 0 for none by
+            auction, where there are jobs by receipt.
         value_eth: median of what a right answer is worth.
         value_spread: standard deviation of its logarithm.
         loss_share: what a wrong answer that is accepted costs, as a multiple of that.
@@ -125,7 +126,7 @@ class Clients(Struct, frozen=True, forbid_unknown_fields=True):
     count: Annotated[int, Meta(ge=1, le=10**5)] = 10
     capital_eth: Amount = 10_000.0
     arrivals: str = ""
-    jobs_per_block: Positive = 0.5
+    jobs_per_block: Amount = 0.5
     value_eth: Positive = 0.5
     value_spread: Annotated[float, Meta(ge=0, le=3)] = 0.3
     loss_share: Annotated[float, Meta(ge=0, le=1000)] = 1.0
@@ -338,6 +339,14 @@ def replace_keys(config: Config, values: Mapping[str, object]) -> Config:
     return parse_config(plain, f"--set {', '.join(values)}")
 
 
+def has_whole_numbers(config: Config, key: str) -> bool:
+    """Return whether a key of a configuration, such as `jobs`, can be a whole number alone."""
+    value: object = show_config(config)
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return type(value) is int
+
+
 def _put(values: dict[str, Any], key: str, value: object) -> None:
     """Replace one value of a configuration as plain values."""
     first, *others = key.split(".")
@@ -424,6 +433,11 @@ def _check_sense(config: Config, source: str) -> None:
         )
     rate = _check_traces(config) or config.clients.jobs_per_block
     rate += config.service.requests_per_block
+    if not rate:
+        raise UsageError(
+            f"{source}: there are no jobs; set clients.jobs_per_block or "
+            "service.requests_per_block above 0"
+        )
     blocks = config.jobs / rate
     if blocks > MOST_BLOCKS:
         raise UsageError(
@@ -439,9 +453,7 @@ def _check_sense(config: Config, source: str) -> None:
 
 def _check_service(config: Config, source: str) -> None:
     """Refuse jobs by receipt that can't be."""
-    fault = find_fault(config.service)
-    if fault is None and config.service.requests_per_block and config.fidelity == "played":
-        fault = 'jobs by receipt are modelled; set fidelity = "modelled" or "mixed"'
+    fault = find_fault(config.service, config.fidelity)
     if fault is not None:
         raise UsageError(f"{source}: {fault}")
 

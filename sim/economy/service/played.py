@@ -13,7 +13,7 @@ from moot.contracts.model import challenges, service
 from moot.contracts.model.bonds import Batch, Service
 from moot.contracts.model.receipts import Receipt, Voucher, hash_announcement
 from moot.contracts.model.service_invariants import check_service
-from moot.contracts.model.types import ZERO, Address, Event, Message, Store
+from moot.contracts.model.types import MIN_BOND_WEI, ZERO, Address, Event, Message, Store
 from moot.contracts.reasons import Revert
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tags import Tag
@@ -123,7 +123,7 @@ class Played(Moves):
         top = make_run(1 if is_lie else None).history.top
         self._announce(challenger, receipt, top)
         args = (receipt, self._sign_receipt(receipt, affair.house.agent.number), top, SALT)
-        value_gwei = max(service.MIN_BOND_WEI // GWEI, affair.signed.stake)
+        value_gwei = max(MIN_BOND_WEI // GWEI, affair.signed.stake)
         self._call("challenge", challenger, *args, value_gwei=value_gwei, later=1)
         job_id = len(self._store.jobs) - 1
         self._require(

@@ -9,6 +9,9 @@ Shown = Literal["receipt", "chain", "batch", "word"]
 
 SHOWN: tuple[str, ...] = get_args(Shown)
 
+CONTRACT_BOND_ETH = 0.2
+"""The least bond of a match, as the contract has it."""
+
 Amount = Annotated[float, Meta(ge=0, le=1e6)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
@@ -54,7 +57,7 @@ class Service(Struct, frozen=True, forbid_unknown_fields=True):
     value_gwei: Amount = 100.0
     stake_eth: Annotated[float, Meta(gt=0, le=1e6)] = 0.001
     bond_eth: Amount = 2.0
-    min_bond_eth: Amount = 0.2
+    min_bond_eth: Amount = CONTRACT_BOND_ETH
     window_blocks: Annotated[int, Meta(ge=1, le=50_400)] = 300
     shown: Shown = "receipt"
     word_gwei: Amount = 0.0
@@ -65,10 +68,18 @@ class Service(Struct, frozen=True, forbid_unknown_fields=True):
     fund_answers: Annotated[int, Meta(ge=1, le=10**6)] = 2000
 
 
-def find_fault(service: Service) -> str | None:
+def find_fault(service: Service, fidelity: str) -> str | None:
     """Return why settings are impossible together; None if they are not."""
     if not service.requests_per_block:
         return None
+    if fidelity == "played":
+        return 'jobs by receipt are modelled; set fidelity = "modelled" or "mixed"'
+    if fidelity == "mixed" and service.min_bond_eth != CONTRACT_BOND_ETH:
+        return (
+            f"money is played with the contract's least bond of {CONTRACT_BOND_ETH:g} ETH, and "
+            f"service.min_bond_eth is {service.min_bond_eth:g}; set it to that, or "
+            'fidelity = "modelled"'
+        )
     if service.stake_eth > service.bond_eth:
         return (
             f"a receipt is backed with {service.stake_eth:g} ETH, and a standing bond is "
