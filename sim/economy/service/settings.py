@@ -85,9 +85,14 @@ def find_fault(service: Service, fidelity: str) -> str | None:
             f"a receipt is backed with {service.stake_eth:g} ETH, and a standing bond is "
             f"{service.bond_eth:g} ETH; raise service.bond_eth, or lower service.stake_eth"
         )
-    if service.shown == "batch" and not service.publish_every:
+    return _find_late_batch(service) if service.shown == "batch" else None
+
+
+def _find_late_batch(service: Service) -> str | None:
+    """Return why clients who wait for batches would wait in vain; None if they would not."""
+    if not service.publish_every:
         return "clients wait for batches that nobody publishes; set service.publish_every above 0"
-    if service.shown == "batch" and service.publish_every >= service.window_blocks:
+    if service.publish_every >= service.window_blocks:
         return (
             f"a batch comes after {service.publish_every} blocks, when the window of "
             f"{service.window_blocks} is over; lower service.publish_every"
