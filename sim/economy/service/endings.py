@@ -54,6 +54,8 @@ class Endings:
         if affair.pending:
             return
         self.open -= 1
+        if not affair.is_paid:
+            self.till.release(affair)
         house, block = affair.house, self.till.prices.block
         agent = house.agent
         agent.reputation = self.reputing.update(

@@ -55,6 +55,7 @@ class House:
         forks: how many chains it has had beside the first.
         hides: whether its receipts say that all before them had ended.
         owed_gwei: by a client's number, what its vouchers are worth that are not redeemed.
+        promised_gwei: by a client's number, what answers will cost that are not paid yet.
         answers: by a client's number, how many these are about.
         waiting: the affairs of receipts that are not published yet.
         published: numbers below this one are published.
@@ -69,6 +70,7 @@ class House:
     forks: int = 0
     hides: bool = False
     owed_gwei: dict[int, int] = field(default_factory=dict)
+    promised_gwei: dict[int, int] = field(default_factory=dict)
     answers: dict[int, int] = field(default_factory=dict)
     waiting: list["Affair"] = field(default_factory=list)
     published: int = 0

@@ -4,6 +4,9 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+KEPT_WINDOWS = 2
+"""For so many windows after its own a receipt is kept: checks of it may come in late."""
+
 
 class Signed(NamedTuple):
     """A receipt of a provider, as far as its numbers go; amounts are in gwei.
@@ -118,6 +121,7 @@ class Pool:
         return next((pair for pair in pairs if find_conflict(*pair)), None)
 
     def _forget(self, new: Signed) -> None:
-        """Let those go that had ended before a receipt's window has begun, all but the last."""
-        while len(self._numbers) > 1 and self._kept[self._numbers[0]].last < new.issued:
+        """Let those go that ended long before a receipt's window has begun, all but the last."""
+        long_ago = new.issued - KEPT_WINDOWS * (new.last - new.issued)
+        while len(self._numbers) > 1 and self._kept[self._numbers[0]].last < long_ago:
             del self._kept[self._numbers.pop(0)]

@@ -67,4 +67,4 @@ def sum_service(service: pa.Table) -> list[Row]:
 
 def _match(names: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Return where a name stands; not where there is none."""
-    return pc.fill_null(pc.equal(names, name), False)  # noqa: FBT003 - as pyarrow has it
+    return pc.fill_null(pc.equal(names, name), False)

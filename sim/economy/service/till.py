@@ -103,15 +103,21 @@ class Till:
             self.moves.stake(house, amount_gwei)
 
     def fund(self, client: Agent, house: House, price_gwei: int, job: int) -> bool:
-        """See to it that a client's balance with a provider pays an answer; return if it does."""
+        """See to it that a client's balance with a provider pays one more answer; return if so.
+
+        It is promised then, until a voucher is given or it is known that none will be.
+        """
         key = (client.number, house.agent.number)
+        promised_gwei = house.promised_gwei.get(client.number, 0) + price_gwei
         left_gwei = self.balances.get(key, 0) - house.owed_gwei.get(client.number, 0)
-        if left_gwei >= price_gwei:
+        if left_gwei >= promised_gwei:
+            house.promised_gwei[client.number] = promised_gwei
             return True
         amount_gwei = max(self._deposit_gwei, price_gwei)
         cost_gwei = price_gas(self._fund_gas, self.prices.price_wei)
         if self.ledger.free[client.number] < amount_gwei + cost_gwei:
             return False
+        house.promised_gwei[client.number] = promised_gwei
         self.lock(client, amount_gwei)
         self.balances[key] = self.balances.get(key, 0) + amount_gwei
         self.use("service.fund", client, job, amount_gwei)
@@ -141,11 +147,18 @@ class Till:
         self.ledger.free[agent.number] += gain_gwei
         self.scribe.book(job, agent, gain_gwei)
 
+    def release(self, affair: Affair) -> None:
+        """Take back what was promised for an answer."""
+        affair.house.promised_gwei[affair.client.number] -= affair.job.price_gwei
+
     def owe(self, affair: Affair) -> None:
         """Take a client's voucher for an answer, and redeem it when it is about enough of them."""
         house, client, price_gwei = affair.house, affair.client, affair.job.price_gwei
         number, job = client.number, affair.job.number
         affair.is_paid = True
+        self.release(affair)
+        if not price_gwei:
+            return
         self.scribe.book(job, client, -price_gwei)
         self.scribe.book(job, house.agent, price_gwei)
         house.owed_gwei[number] = house.owed_gwei.get(number, 0) + price_gwei
