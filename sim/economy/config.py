@@ -276,13 +276,22 @@ def parse_config(values: Mapping[str, Any], source: str) -> Config:
         key = where.strip("`").lstrip(".") or "the file"
         what = f"{what[0].lower()}{what[1:]}".replace("`", "")
         if what.startswith("invalid enum value"):
-            choices = _list_choices(get_type_hints(Config).get(key))
+            choices = _list_choices(_find_hint(key))
             what += f"; choose one of {', '.join(map(str, choices))}"
         place = source if source.endswith(f" {key}") else f"{source}: {key}"
         raise UsageError(f"{place}: {what}") from None
     _check_sense(config, source)
     _check_service(config, source)
     return config
+
+
+def _find_hint(key: str) -> object:
+    """Return the type of a dotted key of a configuration."""
+    hint: object = Config
+    for name in key.split("."):
+        struct = _find_struct(hint)
+        hint = get_type_hints(struct).get(name) if struct else None
+    return hint
 
 
 def _list_choices(hint: object) -> list[str]:

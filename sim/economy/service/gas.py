@@ -15,7 +15,7 @@ from moot.sim.gas.snapshot import NAME, Line, read
 from moot.sim.writing import write_whole
 
 FILE = Path(__file__).with_suffix(".json")
-SNAPSHOT = Path(__file__).parents[3] / NAME
+SNAPSHOT = Path(__file__).resolve().parents[3] / NAME
 ESTIMATE = "estimate"
 """The source of a row that nothing has measured yet."""
 
