@@ -66,13 +66,17 @@ def make_watch(config: Config) -> Watch:
 
 
 def make_scam(config: Config, group: Group) -> tuple[Scam, ExitScam]:
-    """Return the over-commitment of a market's exit scams, and their strategy."""
+    """Return the over-commitment of a market's exit scams, and their strategy.
+
+    It lies no more often than its bond backs on all of its chains within one window.
+    """
     strategy = ExitScam(**group.parameters)  # type: ignore[arg-type]
     there = sum(it.count for it in config.watchers)
     honest = sum(it.count for it in config.watchers if it.strategy in TRUTHFUL)
     chains = strategy.chains if strategy.way == "forks" else 1
-    bond_gwei = config.service.bond_eth * GWEI
-    scam = Scam(strategy.lies, chains, bond_gwei, config.service.shown, honest, there)
+    service = config.service
+    lies = min(strategy.lies, chains * math.floor(service.bond_eth / service.stake_eth + 1e-9))
+    scam = Scam(lies, chains, service.bond_eth * GWEI, service.shown, honest, there)
     return scam, strategy
 
 

@@ -206,7 +206,7 @@ def measure_gain(config: Config) -> float:
         for row in kept.read("service")
         if row["call"] != "match" and row["agent"] in find_agents(kept, "lazy")
     )
-    return (profits + fees - margin) / counts.cheated / GWEI
+    return float(profits + fees - margin) / counts.cheated / GWEI
 
 
 def find_agents(kept: Kept, strategy: str) -> set[int]:
@@ -255,7 +255,7 @@ def test_the_place_by_the_form_is_that_of_its_solution(key: str, low: float, hig
 
 
 def test_a_scam_brings_what_the_form_says() -> None:
-    """An exit scam gains in simulated markets what the closed form says, and not what another has."""
+    """An exit scam gains in simulated markets what the closed form says, not what another has."""
     scams = [make_group("honest"), make_group("exit-scam", parameters=PARAMETERS)]
     service = {"bond_eth": 1.0, "min_bond_eth": 0.2, "stake_eth": 0.01, "sample_rate": 0.0001}
     config = make_market(providers=scams, **service)

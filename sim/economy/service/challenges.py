@@ -7,6 +7,7 @@ from moot.sim.economy.agents import Agent
 from moot.sim.economy.config import GWEI
 from moot.sim.economy.deals import price_gas
 from moot.sim.economy.service.affairs import FRIVOLOUS, LIE, Affair
+from moot.sim.economy.service.endings import Endings
 from moot.sim.economy.service.signed import Pair
 from moot.sim.economy.service.till import Till
 from moot.sim.economy.service.trials import Trial, Trials
@@ -27,13 +28,13 @@ class Challenges:
         till: moves the money.
         trials: say who is right.
         later: ends a match in its block.
-        judged: is told of a provider that was in a match, and whether it has kept its bond.
+        endings: ends affairs, and lets providers go that have no bond left.
     """
 
     till: Till
     trials: Trials
     later: Later
-    judged: Callable[[Affair, bool], None]
+    endings: Endings
     _stake_gwei: int = field(init=False)
     _least_gwei: int = field(init=False)
 
@@ -113,7 +114,8 @@ class Challenges:
             counts = till.scribe.clerk.counts
             counts.played += 1
             counts.disagreements += played.fates != case.fates
-        self.judged(affair, not trial.is_lost)
+        self.endings.judge(affair.house, job, is_kept=not trial.is_lost)
+        self.endings.done(affair)
 
     def _pass(self, job: int, loser: Agent, winner: Agent, amount_gwei: int) -> None:
         """Take an amount of a loser: half is the winner's, half is burned."""
@@ -149,5 +151,5 @@ class Challenges:
         till.moves.fault(affair, reporter.number, finding, pair)
         affair.finding = affair.finding or finding
         house.is_faulted = True
-        self.judged(affair, False)
+        self.endings.judge(house, job, is_kept=False)
         return True

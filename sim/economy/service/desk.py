@@ -63,7 +63,7 @@ class Desk:
         self._request = next(self._requests)
         self.next = self._request.waiting
         till, endings = self.till, self.endings
-        challenges = Challenges(till, self.trials, self.later, endings.judge)
+        challenges = Challenges(till, self.trials, self.later, endings)
         self._lookout = Lookout(self.people, till, challenges, self.later, endings.done)
         self._showing = Showing(till, challenges, self._lookout, endings, self.later)
         self._stake_gwei = round(service.stake_eth * GWEI)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from moot.sim.economy.config import GWEI
 from moot.sim.economy.facts import News
 from moot.sim.economy.mechanisms.base import Reputing
 from moot.sim.economy.population import Population
@@ -31,12 +32,11 @@ class Endings:
         self.open += 1
         affair.pending = 1
 
-    def judge(self, affair: Affair, is_kept: bool) -> None:  # noqa: FBT001 - a callback
-        """Let a provider go on after a match or a fault, if it has a bond left."""
-        house = affair.house
-        if house.is_faulted or (not is_kept and house.bond_gwei < affair.job.bond_gwei):
-            self.close(house, "bankruptcy", affair.job.number)
-        self.done(affair)
+    def judge(self, house: House, job: int, *, is_kept: bool) -> None:
+        """Let a provider go that has lost a match, or its bond, and has no stake left of it."""
+        stake_gwei = round(self.till.config.service.stake_eth * GWEI)
+        if house.is_faulted or (not is_kept and house.bond_gwei < stake_gwei):
+            self.close(house, "bankruptcy", job)
 
     def close(self, house: House, kind: str, job: int) -> None:
         """Let a provider leave; its bond stays liable for longer than any window."""

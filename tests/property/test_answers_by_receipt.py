@@ -199,17 +199,22 @@ SIGNED = st.builds(
 
 def make_receipt(signed: Signed) -> model.Receipt:
     """Return a receipt of the contract's model with the numbers of one of a market."""
-    counts = dict.fromkeys(
-        [
-            *("operators", "state_slots", "batch_slots", "answer_slot", "steps"),
-            *("checkpoint_every", "window_blocks", "clock_blocks", "increment_blocks"),
-        ],
-        1,
-    )
-    roots = ("layout", "program_top", "start_root", "data_top", "history", "answer")
     return model.Receipt(
-        **dict.fromkeys(roots, ZERO),
-        **counts,
+        layout=ZERO,
+        program_top=ZERO,
+        start_root=ZERO,
+        data_top=ZERO,
+        history=ZERO,
+        answer=ZERO,
+        operators=1,
+        state_slots=1,
+        batch_slots=0,
+        answer_slot=0,
+        steps=1,
+        checkpoint_every=1,
+        window_blocks=1,
+        clock_blocks=1,
+        increment_blocks=1,
         client="0x" + "11" * 20,
         provider="0x" + "22" * 20,
         number=signed.number,
@@ -253,7 +258,8 @@ def draw_seen(draw: st.DrawFn) -> list[Signed]:
 @given(draw_seen())
 def test_a_pool_finds_a_conflict_if_there_is_one(seen: list[Signed]) -> None:
     """Whoever keeps receipts has a proof as soon as two of them conflict, while both are kept."""
-    pool, before = Pool(is_chained=False), []
+    pool = Pool(is_chained=False)
+    before: list[Signed] = []
     window = seen[0].last - seen[0].issued
     for new in seen:
         pair = pool.see(new)
