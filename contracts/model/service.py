@@ -107,9 +107,11 @@ def on_redeem(
 
 
 def on_publish(service: Service, message: Message, first: int, count: int, root: Digest) -> None:
-    """Publish the sender's next receipts: no others can have their numbers any more."""
+    """Publish the sender's next receipts: no others can have their numbers any more.
+
+    A provider at fault may, too: its receipts are backed by nothing.
+    """
     provider = message.sender
-    require(not service.get_stake(provider).is_at_fault, Reason.AT_FAULT)
     require(first == service.published.get(provider, 0), Reason.NOT_NEXT)
     require(1 <= count <= MAX_BATCH, Reason.ABSURD_BATCH)
     service.put(service.published, provider, first + count)

@@ -216,9 +216,9 @@ def a_fault_burns_half(step: ServiceStep) -> bool:
 
 
 def faults_stay(step: ServiceStep) -> bool:
-    """A provider that was at fault once stays at fault, and backs nothing and publishes nothing."""
+    """A provider that was at fault once stays at fault, and backs nothing any more."""
     at_fault = {it for it, bond in step.before.stakes.items() if bond.is_at_fault}
-    is_idle = step.provider not in at_fault or step.name not in {"stake", "publish", "challenge"}
+    is_idle = step.provider not in at_fault or step.name not in {"stake", "challenge"}
     return is_idle and all(step.after.stakes[it].is_at_fault for it in at_fault)
 
 
@@ -240,7 +240,8 @@ def balances_stand_a_day(step: ServiceStep) -> bool:
         return step.after.funds[place].last_block == step.message.block + DEFUND_BLOCKS
     if step.name == "take_funds":
         old = step.before.funds.get((step.message.sender, step.args[0]), NOTHING)
-        return step.message.block > old.last_block and step.paid_wei == old.leaving_wei > 0
+        has_left = step.message.block > old.last_block
+        return has_left and 0 < old.leaving_wei == step.paid_wei
     return True
 
 

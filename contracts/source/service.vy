@@ -255,12 +255,12 @@ def redeem(client: address, total_wei: uint128, signature: Bytes[receipts.SIGNAT
 @external
 def publish(first: uint256, count: uint256, root: bytes32):
     """
-    @notice Publish the sender's next receipts: no others can have their numbers any more.
+    @notice Publish the sender's next receipts: no others can have their numbers any more. A
+            provider at fault may, too: its receipts are backed by nothing.
     @param first The first number, that of the first receipt that is not published.
     @param count How many.
     @param root The top of the tree over their digests, in the order of their numbers.
     """
-    assert self.stakes[msg.sender] & AT_FAULT == 0, "service: provider is at fault"
     assert first == self.published[msg.sender], "service: not the next number"
     assert count >= 1 and count <= MAX_BATCH, "service: absurd batch"
     # Each batch is a transaction: there never are 2^64 receipts.

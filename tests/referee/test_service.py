@@ -75,7 +75,9 @@ def test_vouchers_pay_what_no_earlier_one_has(both: Services) -> None:
     """They are cumulative: the last is enough, in any order, as far as the balance goes."""
     assert both.redeem(5) == Reason.NOTHING_DUE
     assert both.call("fund", CLIENT, PROVIDER) == Reason.NO_AMOUNT
-    assert both.call("fund", CLIENT, PROVIDER, value_wei=10) is None
+    assert both.call("fund", CLIENT, PROVIDER, value_wei=1) is None
+    assert both.call("fund", CLIENT, PROVIDER, value_wei=9) is None
+    assert both.redeem(1) is None
     assert both.redeem(5) is None
     assert both.redeem(5) == Reason.NOTHING_DUE
     assert both.redeem(4) == Reason.NOTHING_DUE
@@ -358,12 +360,12 @@ def test_one_checkpoint_and_one_slot_need_no_siblings(both: Services) -> None:
 
 
 def test_who_is_at_fault_backs_nothing_any_more(both: Services) -> None:
-    """It cannot stake, publish or be challenged, and no second fault pays anybody."""
+    """It cannot stake or be challenged, and no second fault pays anybody."""
     both.stake(2 * BOND)
     assert both.challenge(make_receipt(number=5)) is None
     assert both.refute(make_receipt(answer=OTHER)) is None
     assert both.stake(BOND) == Reason.AT_FAULT
-    assert both.call("publish", PROVIDER, 0, 1, TRUTH) == Reason.AT_FAULT
+    assert both.call("publish", PROVIDER, 0, 1, TRUTH) is None
     assert both.call("unstake", PROVIDER, 1) == Reason.NOT_THAT_MUCH
     assert both.call("take_stake", PROVIDER) == Reason.NOTHING_DUE
     assert both.challenge(make_receipt(number=1)) == Reason.BOND_EXHAUSTED
@@ -450,6 +452,9 @@ def test_another_receipt_under_a_published_number_is_a_fault(both: Services) -> 
         refusal = both.prove_unlisted(lie, batch, digests[1], wrong_proof)
         assert refusal == Reason.UNPROVEN_FAULT
     assert both.prove_unlisted(lie, batch, OTHER, proof) == Reason.UNPROVEN_FAULT
+    forged = both.sign(lie, RIVAL)
+    refusal = both.prove_unlisted(lie, batch, digests[1], proof, signature=forged)
+    assert refusal == Reason.BAD_SIGNATURE
     rival = make_receipt(number=3, provider=RIVAL)
     assert both.prove_unlisted(rival, batch, digests[1], proof) == Reason.NO_SUCH_BATCH
     assert both.prove_unlisted(lie, batch, digests[1], proof) is None

@@ -76,7 +76,7 @@ def test_no_call_is_kept_out_by_what_it_asks_for(share: int) -> None:
     makes it cheap to keep it out.
     """
     data = bytes(MEASURED_BYTES)
-    moves = {*MOST_GAS} - {"open_job", "register", "show_chunk", "show_operator"}
+    moves = {*MOST_GAS} - {"open_job", "challenge", "register", "show_chunk", "show_operator"}
     assert max(calculate_gas_limit(it, data) for it in moves) < BLOCK_GAS // 20
     calls = count_calls(BLOCK_GAS // share)
     dearest = max(calculate_gas_limit(it, data) for it in moves)
