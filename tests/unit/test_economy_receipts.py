@@ -355,13 +355,14 @@ def test_other_money_than_the_models_is_noticed(
 
 
 def test_the_table_of_gas_has_what_was_measured() -> None:
-    """A call that the committed snapshot has a line of costs what that says."""
-    rows = gas.read_rows()
-    assert list(rows.values()) == gas.put_measured(rows.values(), read(gas.SNAPSHOT))
-    line = Line("a-voucher", "service.redeem", 3, 60_000, 61_000, 62_000)
-    (measured,) = gas.put_measured([rows["service.redeem"]], [line])
-    assert (measured.gas, measured.source) == (61_000, "a-voucher")
-    assert gas.put_measured([rows["service.fund"]], [line]) == [rows["service.fund"]]
+    """Each call costs what its line of the committed snapshot says; one without is refused."""
+    rows = list(gas.read_rows().values())
+    assert rows == gas.measure_rows(rows, read(gas.SNAPSHOT))
+    line = Line("receipts", "redeem-later", 3, 60_000, 61_000, 62_000)
+    row = gas.read_rows()["service.redeem"]
+    assert gas.measure_rows([row], [line])[0].gas == 61_000 != row.gas
+    with pytest.raises(UsageError, match="nothing has measured receipts redeem-later"):
+        gas.measure_rows([row], [])
 
 
 def test_a_call_that_the_service_has_not_has_no_gas() -> None:

@@ -1,7 +1,7 @@
-"""The gas of the service's calls: one row for each, measured where `moot gas` has a scenario of it.
+"""The gas of the service's calls: one row for each, as a scenario of `moot gas` has measured it.
 
-`python -m moot.sim.economy.service.gas` reads the committed snapshot of what calls cost, and writes
-`gas.json` beside this file again: the median of a call that it has, and what stood there of others.
+Of calls that are made again and again it is that of a later one. `python -m
+moot.sim.economy.service.gas` writes `gas.json` beside this file again, from the committed snapshot.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,16 +16,14 @@ from moot.sim.writing import write_whole
 
 FILE = Path(__file__).with_suffix(".json")
 SNAPSHOT = Path(__file__).resolve().parents[3] / NAME
-ESTIMATE = "estimate"
-"""The source of a row that nothing has measured yet."""
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A call of the service: what it uses, and where that is from, a scenario or an estimate."""
+    """A call of the service, the line of the snapshot that is about it, and what it uses."""
 
     call: str
+    line: str
     gas: int
-    source: str
 
 
 @cache
@@ -43,18 +41,27 @@ def find_gas(call: str) -> int:
     return rows[call].gas
 
 
-def put_measured(rows: Iterable[Row], lines: Iterable[Line]) -> list[Row]:
-    """Return rows of which those have what was measured that a line of the snapshot is about."""
-    measured = {line.call: line for line in lines}
-    return [
-        Row(row.call, found.median, found.scenario) if (found := measured.get(row.call)) else row
-        for row in rows
-    ]
+def measure_rows(rows: Iterable[Row], lines: Iterable[Line]) -> list[Row]:
+    """Return rows with what the lines of a snapshot have measured.
+
+    Raises:
+        UsageError: a row's line is not there.
+    """
+    measured = {f"{line.scenario} {line.call}": line.median for line in lines}
+    found = []
+    for row in rows:
+        if row.line not in measured:
+            raise UsageError(
+                f"nothing has measured {row.line}, which {row.call} needs; run "
+                "`moot gas report --write`"
+            )
+        found.append(Row(row.call, row.line, measured[row.line]))
+    return found
 
 
 def main() -> None:
-    """Write the table again, with all that the snapshot has measured."""
-    rows = put_measured(read_rows().values(), read(SNAPSHOT))
+    """Write the table again from the snapshot."""
+    rows = measure_rows(read_rows().values(), read(SNAPSHOT))
     lines = [msgspec.json.format(msgspec.json.encode(row), indent=0) for row in rows]
     text = ",\n".join(line.decode().replace("\n", " ") for line in lines)
     write_whole(FILE, f"[\n{text}\n]\n".replace("{ ", "{").replace(" }", "}"))
