@@ -8,6 +8,7 @@ import pytest
 
 from moot.contracts.model.service import CALLS
 from moot.offchain.errors import UsageError
+from moot.sim.analysis.twins import make_contest
 from moot.sim.economy.agents import Agent
 from moot.sim.economy.config import Config
 from moot.sim.economy.market import Market
@@ -375,3 +376,19 @@ def test_a_call_that_the_service_has_not_has_no_gas() -> None:
 def test_all_calls_of_the_table_are_the_services() -> None:
     """Each row is a call of the model; a name that it has not would be seen."""
     assert {name.removeprefix("service.") for name in gas.read_rows()} < set(CALLS)
+
+
+def test_a_cartel_has_an_honest_twin_in_both_roles() -> None:
+    """Its provider does what is agreed and its watcher checks, beside the same random numbers."""
+    groups = [make_group("honest", count=2), make_group("cartel")]
+    watchers = [make_group("watcher", blocks=10), make_group("cartel", blocks=10)]
+    config = make({"sample_rate": 0.02}, providers=groups, watchers=watchers)
+    contest = make_contest(config, ["cartel"])
+    assert [it.strategy for it in contest.twin.providers] == ["honest", "honest"]
+    assert [it.strategy for it in contest.twin.watchers] == ["watcher", "watcher"]
+    (attack, lies), (twin, none) = run(contest.attack), run(contest.twin)
+    assert lies.cheated > none.cheated == 0
+    told = [
+        [(row["arrived"], row["value_gwei"]) for row in it.read("jobs")] for it in (attack, twin)
+    ]
+    assert sorted(told[0]) == sorted(told[1])
