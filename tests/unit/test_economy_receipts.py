@@ -67,6 +67,12 @@ def test_an_honest_answer_costs_no_call() -> None:
     assert counts.right == counts.jobs == 1500
     assert sum(row["gas"] == 0 for row in jobs) > 1400
     assert set(calls) == {"service.stake", "service.fund", "service.redeem"}
+    amounts = Counter[str]()
+    for row in kept.read("service"):
+        amounts[row["call"]] += row["amount_gwei"]
+    paid = sum(row["price_gwei"] for row in kept.read("receipts"))
+    pairs = len({(row["client"], row["provider"]) for row in kept.read("receipts")})
+    assert 0 <= amounts["service.fund"] - paid <= pairs * 100 * 500 * 400
     redeemed = [row for row in kept.read("service") if row["call"] == "service.redeem"]
     assert {row["receipts"] for row in redeemed} == {50}
     assert all(row["profit_gwei"] > 0 for row in kept.read("agents") if row["role"] == "provider")
@@ -110,7 +116,7 @@ def test_a_check_that_ends_after_the_window_challenges_nothing(
     watchers = [make_group("watcher", count=3, blocks=blocks)]
     config = make({"sample_rate": 0.02}, providers=[make_group("lazy")], watchers=watchers)
     kept, counts = run(config)
-    assert (counts.caught == 0) == is_late
+    assert (counts.caught == 0) == (counts.checked == 0) == is_late
     for row in kept.read("receipts"):
         assert row["challenged"] is None or row["challenged"] <= row["last"]
 
@@ -144,6 +150,8 @@ def test_a_frivolous_challenger_pays_the_defence() -> None:
     assert found
     assert not sum(row["lost_gwei"] for row in found)
     assert counts.burned_gwei == len(found) * 100_000_000
+    stakes = [row for row in kept.read("service") if row["call"] == "service.stake"]
+    assert len(stakes) == 4 + len(found)
     agents = kept.read("agents")
     assert all(row["profit_gwei"] < 0 for row in agents if row["strategy"] == "griefer")
     assert all(row["left"] is None for row in agents if row["role"] == "provider")
@@ -176,8 +184,11 @@ def test_what_clients_are_shown_decides_about_forks(
 ) -> None:
     """A bond that is promised on four chains is lost where somebody sees two of them."""
     service = {"shown": shown, "publish_every": every, "sample_rate": rate}
-    kept, _ = run(make(service, providers=make_scam(), gain=0.0))
+    kept, counts = run(make(service, providers=make_scam(), gain=0.0))
     findings = {row["finding"] for row in kept.read("receipts")} - {None, "lie"}
+    assert counts.burned_gwei * 2 == sum(row["lost_gwei"] for row in kept.read("receipts"))
+    refused = [row for row in kept.read("receipts") if row["finding"] in ("conflict", "unlisted")]
+    assert shown == "chain" or not any(row["is_relied"] or row["is_paid"] for row in refused)
     assert findings == ({finding} if finding else set())
     scam = find_scam(kept)
     assert scam["left"] is not None
@@ -318,10 +329,17 @@ def test_nobody_is_drawn_where_nothing_is_to_be_played() -> None:
     assert not play_mixed(make({}, fidelity="mixed", sample=0.0, jobs=100))
 
 
-def take_nothing(till: Till, house: House, reporter: Agent, job: int) -> int:
+def take_nothing(till: Till, house: House, reporter: Agent, job: int) -> tuple[int, int]:
     """Take no bond for a fault."""
     del till, house, reporter, job
-    return 0
+    return 0, 0
+
+
+def pay_a_third(till: Till, house: House, reporter: Agent, job: int) -> tuple[int, int]:
+    """Take a bond, and pay less of it than the service does."""
+    del till, reporter, job
+    lost_gwei, house.bond_gwei = house.bond_gwei, 0
+    return lost_gwei, lost_gwei // 3
 
 
 def move_half(till: Till, house: House, client: int) -> int:
@@ -335,6 +353,7 @@ def move_half(till: Till, house: House, client: int) -> int:
     ("place", "broken", "service"),
     [
         ((Till, "take_all"), take_nothing, {"shown": "word"}),
+        ((Till, "take_all"), pay_a_third, {"shown": "word"}),
         ((Till, "settle_up"), move_half, {}),
         ((matches, "LIES"), (None, None), {"sample_rate": 0.02}),
     ],

@@ -158,6 +158,16 @@ PARAMETERS = {"honest": 50, "lies": 300, "chains": 2}
 """Of an exit scam."""
 
 
+def test_a_scam_loses_its_bond_by_a_fault_and_pays_for_its_matches() -> None:
+    """A certain fault costs the bond; certain matches cost their bonds and the defence of each."""
+    answer = Answer(price=1.0, saving=2.0, gain=3.0, stake=1.0, least=1.0, defence=0.5)
+    forked = receipts.calculate_scam(Scam(10, 2, 5.0, "batch"), answer, Watch(0.0, 10))
+    assert math.isclose(forked, 10 * (2 + 3) - 5)
+    found = receipts.calculate_scam(Scam(3, 1, 100.0), answer, Watch(1e3, 10))
+    assert math.isclose(found, 3 * (2 + 3) - 3 * (1 + 0.5))
+    assert receipts.solve_covered_stake(answer, Watch(0.0, 10), 4) == 4 * (2 + 3)
+
+
 def make_market(providers: Any = None, **service: Any) -> Config:
     """Return a market of requests in which one provider in two lies, unless others are given."""
     plain = {

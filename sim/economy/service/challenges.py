@@ -147,8 +147,9 @@ class Challenges:
             return False
         for name in calls:
             till.use(name, reporter, job, 0, 2)
-        affair.lost_gwei += till.take_all(house, reporter, job)
-        till.moves.fault(affair, reporter.number, finding, pair)
+        lost_gwei, prize_gwei = till.take_all(house, reporter, job)
+        affair.lost_gwei += lost_gwei
+        till.moves.fault(affair, reporter.number, (finding, prize_gwei), pair)
         affair.finding = affair.finding or finding
         house.is_faulted = True
         self.endings.judge(house, job, is_kept=False)

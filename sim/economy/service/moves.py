@@ -39,8 +39,8 @@ class Moves:
     def settle(self, affair: "Affair", challenger: int, bond_gwei: int, fate: str) -> None:
         """A match is over: `lost` by the provider, `won` by it, or `void`."""
 
-    def fault(self, affair: "Affair", reporter: int, finding: str, pair: Pair) -> None:
-        """A provider has lost its whole bond by a proof."""
+    def fault(self, affair: "Affair", reporter: int, found: tuple[str, int], pair: Pair) -> None:
+        """A provider has lost its whole bond by a proof; `found` is which, and what it has paid."""
 
     def finish(self) -> None:
         """The run is over."""

@@ -149,24 +149,25 @@ class Played(Moves):
             self._require(paid_wei == won_wei * is_winner, "pays for another end of a match")
         check_service(self._service)
 
-    def fault(self, affair: Affair, reporter: int, finding: str, pair: Pair) -> None:
+    def fault(self, affair: Affair, reporter: int, found: tuple[str, int], pair: Pair) -> None:
         """Prove a fault on the model."""
         if not self.is_drawn(affair.house):
             return
-        provider = affair.house.agent.number
+        provider, (finding, prize_gwei) = affair.house.agent.number, found
         first, second = (self._make_receipt(affair, each) for each in pair)
         if finding == CONFLICT:
             self._announce(reporter, first, second.hash(self._service.domain))
             signed = (self._sign_receipt(it, provider) for it in (first, second))
-            self._call("prove_conflict", reporter, (first, second), *signed, SALT, later=1)
+            events = self._call("prove_conflict", reporter, (first, second), *signed, SALT, later=1)
         else:
-            found = self._batches[provider]
-            batch, tree = next(it for it in found if first.number < it[0].first + it[0].count)
+            batches = self._batches[provider]
+            batch, tree = next(it for it in batches if first.number < it[0].first + it[0].count)
             listed = self._listed[provider][first.number]
             proof = tree.proof(first.number - batch.first)
             self._announce(reporter, first, listed)
             shown = (first, self._sign_receipt(first, provider), batch, listed, proof, SALT)
-            self._call("prove_unlisted", reporter, *shown, later=1)
+            events = self._call("prove_unlisted", reporter, *shown, later=1)
+        self._require(events[-1].args[4] == prize_gwei * GWEI, "pays another prize")
         self._compare(affair.house)
 
     def finish(self) -> None:

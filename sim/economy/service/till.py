@@ -196,8 +196,12 @@ class Till:
         self.scribe.clerk.counts_of(job).capital_gwei += cost_gwei
         self.scribe.book(job, agent, -cost_gwei, locked_gwei_blocks=held)
 
-    def take_all(self, house: House, reporter: Agent, job: int) -> int:
-        """Take the whole standing bond for a fault: half is the reporter's, half is burned."""
+    def take_all(self, house: House, reporter: Agent, job: int) -> tuple[int, int]:
+        """Take the whole standing bond for a fault: half is the reporter's, half is burned.
+
+        Returns:
+            What it was, and the reporter's half.
+        """
         self.charge(house, job)
         lost_gwei, house.bond_gwei = house.bond_gwei, 0
         prize_gwei = lost_gwei // 2
@@ -208,4 +212,4 @@ class Till:
         self.scribe.burn(job, lost_gwei - prize_gwei)
         self.scribe.book(job, house.agent, -lost_gwei, slashed=1)
         self.scribe.book(job, reporter, prize_gwei)
-        return lost_gwei
+        return lost_gwei, prize_gwei
