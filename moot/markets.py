@@ -20,6 +20,7 @@ from moot.sim.economy.audits import list_shortfalls
 from moot.sim.economy.config import Config
 from moot.sim.economy.plugins import holding
 from moot.sim.economy.schema import TABLES
+from moot.sim.economy.service.sums import sum_receipts, sum_service
 from moot.sim.experiments.engines import Engine, Here, Processes
 from moot.sim.experiments.parts import Ended, Progress, ignore
 from moot.sim.experiments.plan import Plan, make_plan
@@ -142,9 +143,19 @@ class Results(Displayable):
         """Return the gas of the accepted calls of all played jobs, by stage and function."""
         return tabulate_calls(self._read)
 
+    def sum_receipts(self) -> list[Row]:
+        """Return what became of the receipts of each strategy; none if no job is by receipt."""
+        return sum_receipts(self.to_arrow("receipts"))
+
+    def sum_service(self) -> list[Row]:
+        """Return how often each call of the service was made, and what it used."""
+        return sum_service(self.to_arrow("service"))
+
     def describe(self) -> Row:
         """Return the row of one market's run and all sums, as `moot market --json` prints them."""
         told = describe(self._read)
+        found = {"receipts": self.sum_receipts(), "service": self.sum_service()}
+        told |= {name: rows for name, rows in found.items() if rows}
         (course,) = self.follow()
         return told if course is None else told | {"stationarity": course.describe()}
 

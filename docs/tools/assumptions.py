@@ -27,6 +27,8 @@ charge is not here: each file of `sim/chains` has its source and its date.
 
 A key with a name in brackets is a parameter of that rule; a star stands for all groups.
 """
+MOST_CHARACTERS = 250
+"""What presets say of a key may be so long; beyond that the page has their names."""
 COLUMNS = ("key", "default", "in presets", "why")
 
 
@@ -43,7 +45,10 @@ def describe_presets(row: Assumption) -> str:
     names: dict[str, list[str]] = {}
     for name, value in row.presets.items():
         names.setdefault(value, []).append(f"`{name}`")
-    return "; ".join(f"{value} in {', '.join(own)}" for value, own in names.items())
+    told = "; ".join(f"{value} in {', '.join(own)}" for value, own in names.items())
+    if len(told) <= MOST_CHARACTERS:
+        return told
+    return f"others in {', '.join(sorted(name for own in names.values() for name in own))}"
 
 
 def list_rows(rows: Sequence[Assumption]) -> Iterator[str]:

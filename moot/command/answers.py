@@ -19,7 +19,7 @@ from moot.sim.economy.audits import list_shortfalls
 
 if TYPE_CHECKING:
     from moot.sim.analysis.best_response import Response
-    from moot.sim.analysis.break_even import BreakEven
+    from moot.sim.analysis.break_even import BreakEven, Range
     from moot.sim.analysis.over_time import Course
     from moot.sim.analysis.trials import Laboratory
     from moot.sim.economy.config import Config
@@ -70,6 +70,7 @@ def answers() -> None:
       moot answers twins weak-audit
       moot answers break-even weak-audit audit.rate=0.001:0.1 --strategy lazy
       moot answers break-even baseline bond.eth=0.01:5 --strategy lazy --reps 20 --json
+      moot answers break-even inference service.sample_rate=0:0.0001 --strategy lazy
       moot answers best-response weak-audit --rate 0.25:1:0.25
       moot answers sensitivity baseline bond.eth=0.1:2 audit.rate=0.01:0.3 --set jobs=2000
       moot answers design baseline audit.rate=0.001:0.2 --minimize audit_made --set jobs=2000 \\
@@ -150,15 +151,17 @@ def break_even(
     check_strategy(market, strategy)
     with open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         found = find_break_even(laboratory, market, bounds, strategy, reps)
+        form = _find_form(market, bounds, strategy)
     if as_json:
         value = None if found.value is None else asdict(found.value)
         points = [
             {"value": it.value, "gains": it.gains} | it.course.describe() for it in found.points
         ]
-        told = {"key": found.key, "value": value, "points": points}
+        told = {"key": found.key, "value": value, "points": points} | form
         click.echo(json.dumps(told | {"strategy": strategy, "reps": reps}, indent=2))
     else:
         _show_break_even(found, strategy, reps)
+        _show_form(found.key, form)
     return 0 if found.value is not None else 1
 
 
@@ -284,6 +287,23 @@ def _show_break_even(found: "BreakEven", strategy: str, reps: int) -> None:
         f"{strategy} breaks even at {found.key} = {found.value.value:.4g}, 95% interval "
         f"{_show(found.value)}; it pays {'below' if first.mean > 0 else 'above'}"
     )
+
+
+def _find_form(market: "Config", place: "Range", strategy: str) -> dict[str, float | None]:
+    """Return the place by the closed form, if the attack has one: None where it has no place."""
+    from moot.sim.analysis.closed_form import find_crossing, has_form  # noqa: PLC0415 - numpy
+    from moot.sim.economy.simulate import make_outcomes  # noqa: PLC0415 - imports torch
+
+    if not has_form(market, strategy):
+        return {}
+    return {"closed_form": find_crossing(market, make_outcomes(market), place, strategy)}
+
+
+def _show_form(key: str, form: dict[str, float | None]) -> None:
+    """Print the place by the closed form, if there is a form."""
+    for value in form.values():
+        place = "there is no break-even between them" if value is None else f"{key} = {value:.4g}"
+        options.make_console().print(f"by the closed form of sim/theory/receipts.py: {place}")
 
 
 def _is_stationary(course: "Course") -> bool | None:

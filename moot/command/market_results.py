@@ -15,6 +15,9 @@ _WEI_DIGITS = 18
 _WORTH_A_TEST = 200
 """Jobs of which it is said whether they are stationary; a burn-in is always worth it."""
 
+_RECEIPTS = ("receipts", "lies", "relied", "found", "faults", "uncovered")
+"""What is shown of a strategy's receipts."""
+
 _COUNTS = ("agents", "gone", "jobs", "cheated", "slashed", "forfeits")
 """What is shown of a strategy's agents together."""
 
@@ -54,6 +57,7 @@ def show_market(results: "Results", console: Console) -> None:
         "was paid and wrong answers cost"
     )
     console.print(_make_strategy_table(results))
+    _show_receipts(results, console)
     if run["burn_in"] or run["jobs"] >= _WORTH_A_TEST:
         courses = [course for course in results.follow() if course is not None]
         console.print(*(course.judge().describe() for course in courses), sep="\n")
@@ -98,6 +102,23 @@ def _make_strategy_table(results: "Results") -> Table:
         each = f"{1000 * earned_eth / jobs:+,.1f}" if jobs else "-"
         table.add_row(row["role"], row["strategy"], *counts, f"{earned_eth:+,.3f}", each)
     return table
+
+
+def _show_receipts(results: "Results", console: Console) -> None:
+    """Print what became of jobs by receipt, if there are any."""
+    rows = results.sum_receipts()
+    if not rows:
+        return
+    table = _make_table("answers by receipt", 1, "strategy", *_RECEIPTS, "ETH lost")
+    for row in rows:
+        counts = [f"{row[name]:,}" for name in _RECEIPTS]
+        table.add_row(row["strategy"], *counts, f"{row['lost_gwei'] / _GWEI:,.3f}")
+    console.print(table)
+    answers = sum(row["receipts"] for row in rows)
+    calls = results.sum_service()
+    gas = {row["call"]: row["gas"] / answers for row in calls}
+    told = ", ".join(f"{name.removeprefix('service.')} {it:,.1f}" for name, it in gas.items())
+    console.print(f"gas an answer: {sum(gas.values()):,.1f} ({told})")
 
 
 def _make_account_table(accounts: "list[Row]") -> Table:

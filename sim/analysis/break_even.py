@@ -11,7 +11,7 @@ from moot.offchain.errors import UsageError
 from moot.sim.analysis.over_time import Course
 from moot.sim.analysis.trials import Laboratory
 from moot.sim.analysis.twins import follow, make_contest, try_pairs
-from moot.sim.economy.config import Config, replace_key
+from moot.sim.economy.config import Config, has_whole_numbers, replace_key
 from moot.sim.estimates import Estimate, Floats, estimate
 from moot.sim.experiments.plan import check_names
 
@@ -26,6 +26,14 @@ class Range:
     key: str
     low: float
     high: float
+
+    def fit(self, config: Config, value: float) -> float:
+        """Return a value, or the whole number next to it if the key has only these."""
+        return round(value) if has_whole_numbers(config, self.key) else value
+
+    def put(self, config: Config, value: float) -> Config:
+        """Return a configuration in which the key has a value of the range."""
+        return replace_key(config, self.key, self.fit(config, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +103,8 @@ def find_break_even(
     """Return where a strategy's gain over its honest twin crosses 0, by bisection on the mean.
 
     All values are tried with the same random numbers, so that the mean has no noise of its own
-    from one value to the next. If the gain crosses 0 more than once, one of the places is found.
+    from one value to the next. Of a key of whole numbers only these are tried. If the gain crosses
+    0 more than once, one of the places is found.
 
     Args:
         laboratory: where markets are played.
@@ -110,7 +119,7 @@ def find_break_even(
     """
 
     def try_values(values: Sequence[float]) -> list[Point]:
-        configs = [replace_key(config, place.key, value) for value in values]
+        configs = [place.put(config, value) for value in values]
         for one in configs:
             check_names(one)
         contests = [make_contest(one, (strategy,)) for one in configs]
@@ -126,7 +135,10 @@ def find_break_even(
     if pays_first == (high.mean > 0):
         return BreakEven(place.key, None, tuple(points))
     for _ in range(HALVINGS):
-        (middle,) = try_values([(low.value + high.value) / 2])
+        value = place.fit(config, (low.value + high.value) / 2)
+        if value in (low.value, high.value):
+            break
+        (middle,) = try_values([value])
         points.append(middle)
         if (middle.mean > 0) == pays_first:
             low = middle

@@ -31,6 +31,7 @@ class Agent:
         is_guarded: whether its strategy is a user's, which may raise, or never answer.
         complain: is told why an answer is a forfeit.
         bids: whether it has to be asked for its bid, which is its costs if not.
+        pledges: whether it has to be asked how it signs receipts, which is honestly if not.
         hears: whether it wants to know what became of its jobs.
     """
 
@@ -60,6 +61,7 @@ class Agent:
     is_bankrupt: bool = False
     place: int = -1
     bids: bool = field(init=False)
+    pledges: bool = field(init=False)
     hears: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,6 +69,7 @@ class Agent:
             self.strategy = Guard(self.strategy, self.forfeit)
         kind = type(self.strategy)
         self.bids, self.hears = kind.bid is not Strategy.bid, kind.hear is not Strategy.hear
+        self.pledges = kind.pledge is not Strategy.pledge
 
     def has_slot(self, block: int) -> bool:
         """Return whether it has a slot that is free in a block, and from then on."""

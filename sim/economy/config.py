@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 
 from moot.offchain.errors import UsageError
 from moot.sim.chains.chain import USUAL
+from moot.sim.economy.service.settings import Service, find_fault
 
 GWEI = 10**9
 """The number of gwei in an ETH."""
@@ -114,7 +115,8 @@ class Clients(Struct, frozen=True, forbid_unknown_fields=True):
         capital_eth: what each brings.
         arrivals: a trace of the blocks in which jobs arrive, by its name or file, and of what they
             are worth, if it has that; empty for jobs that are drawn.
-        jobs_per_block: of all of them together; jobs arrive as a Poisson process.
+        jobs_per_block: of all of them together; jobs arrive as a Poisson process. 0 for none by
+            auction, where there are jobs by receipt.
         value_eth: median of what a right answer is worth.
         value_spread: standard deviation of its logarithm.
         loss_share: what a wrong answer that is accepted costs, as a multiple of that.
@@ -124,7 +126,7 @@ class Clients(Struct, frozen=True, forbid_unknown_fields=True):
     count: Annotated[int, Meta(ge=1, le=10**5)] = 10
     capital_eth: Amount = 10_000.0
     arrivals: str = ""
-    jobs_per_block: Positive = 0.5
+    jobs_per_block: Amount = 0.5
     value_eth: Positive = 0.5
     value_spread: Annotated[float, Meta(ge=0, le=3)] = 0.3
     loss_share: Annotated[float, Meta(ge=0, le=1000)] = 1.0
@@ -221,6 +223,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
         entry: how providers come and go.
         capital: what locked money costs its owner.
         hardware: what work costs, over time.
+        service: requests that are answered with a receipt, beside the jobs by auction.
         pricing: who of those who are asked gets a job, and what it is paid.
         matching: who is asked.
         bond: how much a provider locks for each account.
@@ -245,6 +248,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     entry: Entry = field(default_factory=Entry)
     capital: Capital = field(default_factory=Capital)
     hardware: Hardware = field(default_factory=Hardware)
+    service: Service = field(default_factory=Service)
     pricing: Mechanism = field(default_factory=lambda: {"name": "posted"})
     matching: Mechanism = field(default_factory=lambda: {"name": "random"})
     bond: Mechanism = field(default_factory=lambda: {"name": "constant"})
@@ -272,12 +276,22 @@ def parse_config(values: Mapping[str, Any], source: str) -> Config:
         key = where.strip("`").lstrip(".") or "the file"
         what = f"{what[0].lower()}{what[1:]}".replace("`", "")
         if what.startswith("invalid enum value"):
-            choices = _list_choices(get_type_hints(Config).get(key))
+            choices = _list_choices(_find_hint(key))
             what += f"; choose one of {', '.join(map(str, choices))}"
         place = source if source.endswith(f" {key}") else f"{source}: {key}"
         raise UsageError(f"{place}: {what}") from None
     _check_sense(config, source)
+    _check_service(config, source)
     return config
+
+
+def _find_hint(key: str) -> object:
+    """Return the type of a dotted key of a configuration."""
+    hint: object = Config
+    for name in key.split("."):
+        struct = _find_struct(hint)
+        hint = get_type_hints(struct).get(name) if struct else None
+    return hint
 
 
 def _list_choices(hint: object) -> list[str]:
@@ -332,6 +346,14 @@ def replace_keys(config: Config, values: Mapping[str, object]) -> Config:
     for key, value in sorted(values.items(), key=lambda item: not _is_name_of_rule(item[0])):
         _put(plain, key, value)
     return parse_config(plain, f"--set {', '.join(values)}")
+
+
+def has_whole_numbers(config: Config, key: str) -> bool:
+    """Return whether a key of a configuration, such as `jobs`, can be a whole number alone."""
+    value: object = show_config(config)
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return type(value) is int
 
 
 def _put(values: dict[str, Any], key: str, value: object) -> None:
@@ -419,6 +441,12 @@ def _check_sense(config: Config, source: str) -> None:
             f"{there}; add watchers or lower `watchers_asked`"
         )
     rate = _check_traces(config) or config.clients.jobs_per_block
+    rate += config.service.requests_per_block
+    if not rate:
+        raise UsageError(
+            f"{source}: there are no jobs; set clients.jobs_per_block or "
+            "service.requests_per_block above 0"
+        )
     blocks = config.jobs / rate
     if blocks > MOST_BLOCKS:
         raise UsageError(
@@ -430,6 +458,13 @@ def _check_sense(config: Config, source: str) -> None:
     if config.chain.spike_blocks > config.chain.spike_every:
         raise UsageError(f"{source}: a spike lasts longer than it is to the next one")
     _check_chain(config, source)
+
+
+def _check_service(config: Config, source: str) -> None:
+    """Refuse jobs by receipt that can't be."""
+    fault = find_fault(config.service, config.fidelity)
+    if fault is not None:
+        raise UsageError(f"{source}: {fault}")
 
 
 def _check_traces(config: Config) -> float | None:

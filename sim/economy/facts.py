@@ -57,6 +57,21 @@ class Own(NamedTuple):
     slashed: int
 
 
+class Pledge(NamedTuple):
+    """How a provider signs the receipt of an answer, and those after it.
+
+    Attributes:
+        chains: on how many chains it gives receipts, each to clients of its own; an honest one on
+            one, since a number is used once.
+        hides: whether its receipts say that all before them had ended.
+        leaves: whether this is its last.
+    """
+
+    chains: int = 1
+    hides: bool = False
+    leaves: bool = False
+
+
 class News(NamedTuple):
     """What became of a job in which an agent took part.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from moot.sim.economy.facts import Job, News, Own
+from moot.sim.economy.facts import Job, News, Own, Pledge
 from moot.sim.economy.limit import Faulted, ask, show
 from moot.sim.economy.strategies.at_rate import AtRate
 from moot.sim.economy.strategies.base import (
@@ -16,6 +16,9 @@ from moot.sim.economy.strategies.base import (
 from moot.sim.economy.streams import Stream
 
 AnswerT = TypeVar("AnswerT")
+
+MOST = 1024
+"""On how many chains a provider may give receipts: who has more has no clients for them."""
 
 DECLINES = -1
 """The bid of a strategy that has forfeited it."""
@@ -54,6 +57,18 @@ class Guard(Strategy):
     def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Return its conduct as a provider; None for a forfeit."""
         return self._choose(lambda: self.guarded.decide(job, own, stream), self._conducts)
+
+    def pledge(self, job: Job, own: Own) -> Pledge:
+        """Return how it signs receipts; honestly for a forfeit."""
+
+        def question() -> Pledge:
+            pledge = self.guarded.pledge(job, own)
+            if type(pledge) is Pledge and type(pledge.chains) is int and 1 <= pledge.chains <= MOST:
+                return pledge
+            self._problem = f"signs as {show(pledge)}, and not as a Pledge of 1 to {MOST} chains"
+            return Pledge()
+
+        return self._ask(question, Pledge())
 
     def look(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Return its conduct as a watcher; None for a forfeit."""

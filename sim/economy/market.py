@@ -33,6 +33,8 @@ from moot.sim.economy.reporting import (
     Counts,
     Sink,
 )
+from moot.sim.economy.service.desk import FIRST_EVENT, Desk
+from moot.sim.economy.service.open import open_desk
 from moot.sim.economy.strategies.base import HONEST, WATCHER
 from moot.sim.economy.streams import Arrival, Stream, draw_arrivals
 from moot.sim.economy.traffic import Traffic
@@ -133,6 +135,17 @@ class Market:
         prices = config.hardware.prices
         self._hardware = Factors(prices) if prices else None
         self._price_work(0)
+        self._desk: Desk | None = None
+        if config.service.requests_per_block:
+            self._desk = open_desk(
+                config,
+                self.outcomes,
+                self._people,
+                self._clerk,
+                (self._ledger, self._prices),
+                (self._rules.matching, self._rules.reputing),
+                self._put_event,
+            )
         self._inspection = Inspection(audit, self._people, self._ledger, config.watchers_asked)
 
     def play(self, progress: Callable[[int], None] | None = None) -> Counts:
@@ -152,7 +165,8 @@ class Market:
         entering = entry.draw_waiting(entry_rate) if entry_rate else math.inf
         number, jobs, waiting = 0, config.jobs, self._traffic.since
         every = 1 if config.fidelity == "played" else 1024
-        coming = min(arriving, entering)
+        asking = self._desk.next if self._desk else math.inf
+        coming = min(arriving, entering, asking)
         while number < jobs or agenda or waiting:
             block = agenda[0] >> _NUMBER_BITS if agenda else math.inf
             if waiting and self._wait(min(coming, block)):
@@ -160,33 +174,59 @@ class Market:
             if agenda and block <= coming:
                 if block > prices.block:
                     self._reach(int(block))
-                self._go_on(self._deals.pop(heappop(agenda) & _NUMBER_MASK))
+                self._happen(heappop(agenda) & _NUMBER_MASK)
                 continue
             if coming >= prices.block + 1:
                 self._reach(int(coming))
-            if entering < arriving:
+            if entering < arriving and entering < asking:
                 people.enter_anew(entry)
                 entering += entry.draw_waiting(entry_rate)
             else:
-                self._arrive(number, arrival)
+                if asking < arriving:
+                    asking = self._take(number)
+                else:
+                    self._arrive(number, arrival)
+                    arrival = next(arrivals)
+                    arriving += arrival.waiting
                 number += 1
-                arrival = next(arrivals)
-                arriving += arrival.waiting
                 if progress is not None and number % every == 0:
                     progress(number)
-            coming = min(arriving, entering) if number < jobs else math.inf
-        self._close_block()
+            coming = min(arriving, entering, asking) if number < jobs else math.inf
+        self._end()
         return self._clerk.finish(people.everybody, self._inspection.audits)
+
+    def _happen(self, number: int) -> None:
+        """Go on with what the agenda has: a job's deal, by its number, or an event of the desk."""
+        if number < FIRST_EVENT:
+            self._go_on(self._deals.pop(number))
+        elif self._desk is not None:
+            self._desk.happen(number)
+
+    def _take(self, number: int) -> float:
+        """Let the desk answer a request, the job with this number; return when the next comes."""
+        assert self._desk is not None, "there are no requests without it"
+        self._desk.take(number)
+        return self._desk.next
+
+    def _end(self) -> None:
+        """End the last block."""
+        if self._desk is not None:
+            self._desk.finish(self.config.jobs - 1)
+        self._close_block()
 
     def _close_block(self) -> None:
         """Check a block that is over, and write it down."""
         open_jobs = len(self._agenda) + len(self._traffic.since)
+        if self._desk is not None:
+            open_jobs += self._desk.count_open()
         self._clerk.close_block(open_jobs, len(self._people.providers))
 
     def _reach(self, block: int) -> None:
         """Go on to a block, or to the first before it in which a call gets in that waits."""
         if block > self._prices.block:
             self._close_block()
+            if self._desk is not None:
+                self._used_gas += self._desk.take_gas()
             self._prices.go_on(block, self._used_gas, self._traffic.highest_cap_wei)
             self._price_work(self._prices.block)
             self._used_gas = 0
@@ -212,6 +252,10 @@ class Market:
         """Put a deal on the agenda of a block; those of a block come up by their jobs' numbers."""
         number = deal.job.number
         self._deals[number] = deal
+        heappush(self._agenda, block << _NUMBER_BITS | number)
+
+    def _put_event(self, block: int, number: int) -> None:
+        """Put an event of the desk on the agenda of a block."""
         heappush(self._agenda, block << _NUMBER_BITS | number)
 
     def _go_on(self, deal: Deal) -> None:

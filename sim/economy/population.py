@@ -133,11 +133,11 @@ class Population:
             if agent.hears and agent.strategy.hear(
                 self._make_news(deal, part, block, is_said=is_said)
             ):
-                self._leave(agent, "exit")
+                self.leave(agent, "exit")
             elif is_provider and self._is_ruined(agent, job.bond_gwei):
-                self._leave(agent, "bankruptcy")
+                self.leave(agent, "bankruptcy")
             elif patience and is_provider and agent.jobs >= patience and agent.earned_gwei < 0:
-                self._leave(agent, "exit")
+                self.leave(agent, "exit")
 
     def _make_news(self, deal: Deal, part: Part, block: int, *, is_said: bool) -> News:
         """Return what an agent hears of a deal that is settled."""
@@ -201,9 +201,10 @@ class Population:
         """Note a forfeit; whoever never answers is not asked for ever."""
         self._diary.note("forfeit", agent, None, why)
         if isinstance(agent.strategy, Guard) and agent.strategy.silences >= MOST_SILENCES:
-            self._leave(agent, "exit")
+            self.leave(agent, "exit")
 
-    def _leave(self, agent: Agent, kind: str) -> None:
+    def leave(self, agent: Agent, kind: str) -> None:
+        """Let an agent go, once; `kind` is `exit` or `bankruptcy`."""
         if agent.left is not None:
             return
         there = self.providers if agent.role == "provider" else self.watchers

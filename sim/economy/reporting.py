@@ -36,6 +36,9 @@ DISPUTE_TOO_DEAR = "dispute-too-dear"
 CLIENT_TOO_POOR = "client-too-poor"
 """Likewise: the client can't pay."""
 
+NO_COVER = "no-cover"
+"""Likewise, a job by receipt: no provider's standing bond covers one more receipt."""
+
 
 class Sink(Protocol):
     """Whatever takes the rows of tables."""
@@ -106,16 +109,19 @@ class Clerk:
         prices: the price of gas, and the current block.
         ledger: the money.
         config: what is configured.
+
+    Attributes:
+        spans: what each agent has had in each span.
     """
 
     def __init__(
         self, run: int, sink: Sink, prices: Prices, ledger: Ledger, config: Config
     ) -> None:
-        self._run, self._sink, self.prices, self._ledger = run, sink, prices, ledger
+        self.run, self.sink, self.prices, self._ledger = run, sink, prices, ledger
         self._config = config
         self._games = 0
-        self._spans = SpanBook(config)
-        self._burn_in, self._loss_share = self._spans.burn_in, config.clients.loss_share
+        self.spans = SpanBook(config)
+        self._burn_in, self._loss_share = self.spans.burn_in, config.clients.loss_share
         self.counts, self._early = Counts(burn_in=self._burn_in), Counts()
 
     def is_early(self, job: Job) -> bool:
@@ -126,18 +132,22 @@ class Clerk:
         """Return the counts to which a job belongs; those of the burn-in are in no sum."""
         return self._early if job.number < self._burn_in else self.counts
 
+    def counts_of(self, job: int) -> Counts:
+        """Return the counts to which the job with a number belongs."""
+        return self._early if job < self._burn_in else self.counts
+
     def note(self, kind: str, agent: Agent, job: int | None = None, detail: str = "") -> None:
         """Note something about an agent."""
-        self._sink.add("events", (self._run, self.prices.block, kind, agent.number, job, detail))
+        self.sink.add("events", (self.run, self.prices.block, kind, agent.number, job, detail))
 
     def close_block(self, open_jobs: int, providers: int) -> None:
         """Check the ledger after a block, and write it down; raises BrokenLedgerError."""
         ledger, prices = self._ledger, self.prices
         free, locked = ledger.check(prices.block)
-        self._sink.add(
+        self.sink.add(
             "ledger",
             (
-                self._run,
+                self.run,
                 prices.block,
                 prices.base_fee_wei,
                 free,
@@ -156,9 +166,9 @@ class Clerk:
         counts = self.choose_counts(job)
         counts.jobs += 1
         counts.unserved += 1
-        begin = (self._run, job.number, job.block, job.block, client.number, *(None,) * 4, 0)
+        begin = (self.run, job.number, job.block, job.block, client.number, *(None,) * 4, 0)
         offer = (job.value_gwei, 0, job.bond_gwei, False, False, None, False, False)
-        self._sink.add("jobs", (*begin, *offer, "unserved", *(0,) * 8, None, reason))
+        self.sink.add("jobs", (*begin, *offer, "unserved", *(0,) * 8, None, reason))
 
     def settle(self, deal: Deal, bill: Bill, played: Case | None) -> int:
         """Write down a deal that is settled; return the gas that its calls have used.
@@ -171,9 +181,9 @@ class Clerk:
         case, job, parts, watchers = deal.case, deal.job, deal.parts, deal.watchers
         counts, block = self.choose_counts(job), self.prices.block
         gas, fees_gwei, burned_gwei, client_gwei = bill
-        self._spans.add(deal, client_gwei, block)
+        self.spans.add(deal, client_gwei, block)
         if deal.client.role == "client":
-            client_gwei += self._appraise(job.value_gwei, case.outcome)
+            client_gwei += self.appraise(job.value_gwei, case.outcome)
             counts.client_gwei += client_gwei
         is_cheated = _count(counts, deal, bill)
         is_checked = is_audited = False
@@ -183,10 +193,10 @@ class Clerk:
             counts.checked += is_checked
         missed, missed_gwei = self._count_waits(deal) if deal.waited else (0, 0)
         lead, agent = parts[0], parts[0].agent
-        self._sink.add(
+        self.sink.add(
             "jobs",
             (
-                self._run,
+                self.run,
                 job.number,
                 job.block,
                 block,
@@ -254,7 +264,7 @@ class Clerk:
                 )
                 self.note("late-check", part.agent, deal.job.number, detail)
 
-    def _appraise(self, value_gwei: int, outcome: str) -> int:
+    def appraise(self, value_gwei: int, outcome: str) -> int:
         """Return what an answer is worth to a client; to a provider that has asked itself, none."""
         if outcome == "right":
             return value_gwei
@@ -264,7 +274,7 @@ class Clerk:
         """Write down a game in which claims met, and the moves of the first games."""
         case, number = deal.case, self._games
         self._games += 1
-        row: tuple[object, ...] = (self._run, number, deal.job.number, name_lineup(deal.lineup))
+        row: tuple[object, ...] = (self.run, number, deal.job.number, name_lineup(deal.lineup))
         row += (deal.number, "modelled" if played is not case else "played", case.outcome)
         row += (len(case.moves), case.rounds, case.blocks, *case.sum_stages())
         if played is None:
@@ -274,22 +284,22 @@ class Clerk:
             self.counts.played += 1
             self.counts.disagreements += not agrees
             row += (played.outcome, *played.sum_stages(), agrees)
-        self._sink.add("games", row)
+        self.sink.add("games", row)
         for part in deal.everybody:
             if (seat := part.seat) is not None:
-                whose = (self._run, number, part.agent.number, part.agent.strategy_name)
+                whose = (self.run, number, part.agent.number, part.agent.strategy_name)
                 did = (part.conduct, seat.is_right, seat.gas, part.gas_gwei)
                 lost_gwei = seat.lost * deal.job.bond_gwei
-                self._sink.add("parties", (*whose, *did, lost_gwei, part.profit_gwei))
+                self.sink.add("parties", (*whose, *did, lost_gwei, part.profit_gwei))
         if number < self._config.moves_of_games:
             for index, move in enumerate(case.moves):
-                self._sink.add("moves", (self._run, number, index, *astuple(move)))
+                self.sink.add("moves", (self.run, number, index, *astuple(move)))
 
     def _write_receipts(self, deal: Deal, receipts: Receipts) -> None:
         """Write down what a chain has charged and paid for a job."""
-        begin = (self._run, deal.job.number)
+        begin = (self.run, deal.job.number)
         for index, call in enumerate(receipts.calls):
-            self._sink.add("calls", (*begin, index, *astuple(call)))
+            self.sink.add("calls", (*begin, index, *astuple(call)))
         for row in receipts.accounts:
             agent = None if row.seat is None else deal.everybody[row.seat].agent
             if row.account == "client":
@@ -297,7 +307,7 @@ class Clerk:
             whose = (None, None) if agent is None else (agent.number, agent.strategy_name)
             did = (row.behaviour, row.is_right, row.fate)
             has = (row.gas, row.fees_wei, row.profit_wei)
-            self._sink.add("accounts", (*begin, row.account, *whose, *did, *has))
+            self.sink.add("accounts", (*begin, row.account, *whose, *did, *has))
 
     def finish(self, everybody: Sequence[Agent], audits: Audits) -> Counts:
         """Write down the agents; return the counts of the run."""
@@ -306,18 +316,18 @@ class Clerk:
             audits.tell()
         )
         counts.blocks = self.prices.block
-        profits = self._spans.sum_profits(everybody)
+        profits = self.spans.sum_profits(everybody)
         counts.honest_gwei, counts.cheat_gwei, counts.watcher_gwei = profits
-        for row in self._spans.list_rows(everybody):
-            self._sink.add("spans", (self._run, *row))
-        totals = self._spans.sum_up()
+        for row in self.spans.list_rows(everybody):
+            self.sink.add("spans", (self.run, *row))
+        totals = self.spans.sum_up()
         for agent in everybody:
             sums = totals[agent.number]
             wealth = self._ledger.free[agent.number] + self._ledger.locked[agent.number]
-            self._sink.add(
+            self.sink.add(
                 "agents",
                 (
-                    self._run,
+                    self.run,
                     agent.number,
                     agent.name,
                     agent.role,

@@ -187,6 +187,43 @@ EVENTS = _columns(
 )
 """One row for each thing that is worth a word."""
 
+RECEIPTS = _columns(
+    job=_INT,
+    client=_INT,  # agent
+    provider=_INT,  # agent
+    strategy=_NAME,  # of the provider
+    chain=_INT,  # on which of the provider's chains it is; an honest provider has one, 0
+    number=_INT,  # its running number
+    issued=_INT,  # block
+    last=_INT,  # the last block in which it can be challenged
+    tokens=_INT,  # of the answer
+    price_gwei=_INT,
+    stake_gwei=_INT,  # what backs it
+    open_gwei=_INT,  # the stakes that had not ended, its own among them, as it says
+    is_covered=_BOOL,  # whether that is true, so that the bond covered all that was open
+    shown_bytes=_INT,  # what the client was shown
+    is_lie=_BOOL,  # whether the answer is another than what is agreed
+    is_relied=_BOOL,  # whether the client has relied on it
+    is_paid=_BOOL,  # whether it has given a voucher
+    checker=_NAME,  # who has computed it again: client, watcher; null if nobody
+    finding=_NAME,  # what the service was told: lie, conflict, unlisted, frivolous; null if nothing
+    challenged=_INT,  # block of the first challenge; null if there was none
+    lost_gwei=_INT,  # what the provider has lost by it
+)
+"""One row for each receipt; none if no job is by receipt."""
+
+SERVICE = _columns(
+    block=_INT,
+    call=_NAME,  # of the service; `match` for all calls of one side of a match
+    agent=_INT,  # who has paid for it
+    job=_INT,  # the request because of which it was made
+    gas=_INT,
+    fees_gwei=_INT,
+    amount_gwei=_INT,  # what it has deposited, redeemed, or put up
+    receipts=_INT,  # how many it is about
+)
+"""One row for each call of the service; none if no job is by receipt."""
+
 TABLES: Mapping[str, pa.Schema] = {
     "jobs": JOBS,
     "games": GAMES,
@@ -194,6 +231,8 @@ TABLES: Mapping[str, pa.Schema] = {
     "moves": MOVES,
     "calls": CALLS,
     "accounts": ACCOUNTS,
+    "receipts": RECEIPTS,
+    "service": SERVICE,
     "agents": AGENTS,
     "spans": SPANS,
     "ledger": LEDGER,

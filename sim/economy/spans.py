@@ -100,6 +100,10 @@ class SpanBook:
             sums.locked_gwei_blocks += part.locked_gwei * blocks
             sums.profit_gwei += part.profit_gwei
 
+    def find(self, job: int, agent: int) -> Sums:
+        """Return the sums of an agent in the span of a job, to be added to."""
+        return self._books[job * SPANS // self._jobs][agent]
+
     def _list(self) -> Iterator[tuple[int, int, Sums]]:
         """Yield the sums of every span and agent, in the order of both."""
         for span, book in enumerate(self._books):

@@ -119,11 +119,13 @@ def _draw_arrivals(config: Config) -> Iterator[Arrival]:
     waiting, who, values, tickets, audits, watchers, forced, cases = (
         open_generator(config.seed, name) for name in names
     )
+    rate = clients.jobs_per_block
+    never = np.full(_MANY, np.inf)
     while True:
         amounts = clients.value_eth * np.exp(clients.value_spread * values.standard_normal(_MANY))
         np.minimum(amounts, _MOST_ETH, out=amounts)
         columns = (
-            waiting.exponential(1.0 / clients.jobs_per_block, _MANY),
+            waiting.exponential(1.0 / rate, _MANY) if rate else never,
             who.integers(0, clients.count, _MANY),
             np.rint(amounts * GWEI).astype(np.int64),
             tickets.integers(0, 1 << 62, _MANY),

@@ -159,7 +159,8 @@ def _list_group(role: str, group: Mapping[str, Any]) -> Iterator[tuple[str, str]
     strategy = group["strategy"]
     for key, value in group.items():
         if key == "parameters":
-            yield from ((f"{role}.{strategy}.{it}", f"{own:,}") for it, own in value.items())
+            numbers = ((it, own) for it, own in value.items() if _is_number(own))
+            yield from ((f"{role}.{strategy}.{it}", f"{own:,}") for it, own in numbers)
         elif _is_number(value):
             yield f"{role}.*.{key}", f"{strategy} {value:,}"
 

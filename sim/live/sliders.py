@@ -63,6 +63,11 @@ class Slider:
 
 
 KNOBS = (
+    Slider("service.sample_rate", "Samples of a receipt", "a block", 0, 0.001, 0.000001),
+    Slider("service.stake_eth", "Stake of a receipt", "ETH", 0.0005, 0.2, 0.0005),
+    Slider("service.bond_eth", "Standing bond", "ETH", 0.5, 10, 0.5),
+    Slider("service.window_blocks", "Window of a receipt", "blocks", 10, 2000, 10, is_whole=True),
+    Slider("service.requests_per_block", "Requests", "a block", 1, 100, 1),
     Slider("bond.eth", "Bond", "ETH", 0, 4, 0.05),
     Slider("bond.multiple", "Bond, of the value of a job", "times", 0, 5, 0.1),
     Slider("bond.least_eth", "Least bond", "ETH", 0, 2, 0.05),
@@ -78,13 +83,31 @@ KNOBS = (
 )
 """The keys that have a slider where a market has a use for them, those first that say most."""
 
+_OF_AUCTIONS = ("bond.eth", "bond.multiple", "bond.least_eth", "pricing.eth")
+_OF_REQUESTS = ("sample_rate", "stake_eth", "bond_eth", "window_blocks", "requests_per_block")
+
+
+def _has_auctions(config: Config) -> bool:
+    return config.clients.jobs_per_block > 0 or bool(config.clients.arrivals)
+
+
+def _has_requests(config: Config) -> bool:
+    return config.service.requests_per_block > 0
+
+
 _USES: Mapping[str, Callable[[Config], bool]] = {
-    "audit.rate": lambda config: any(group.count for group in config.watchers),
+    **dict.fromkeys(_OF_AUCTIONS, _has_auctions),
+    **{f"service.{name}": _has_requests for name in _OF_REQUESTS},
+    "audit.rate": lambda config: (
+        _has_auctions(config) and any(group.count for group in config.watchers)
+    ),
     "chain.spike_factor": lambda config: config.chain.spike_every > 0,
     "chain.fee_cap": lambda config: config.chain.spike_every > 0,
     "chain.censor_eth": lambda config: any("censor" in it.strategy for it in config.providers),
     "chain.base_fee_gwei": lambda config: not config.chain.base_fees,
-    "clients.jobs_per_block": lambda config: not config.clients.arrivals,
+    "clients.jobs_per_block": lambda config: (
+        config.clients.jobs_per_block > 0 and not config.clients.arrivals
+    ),
     "clients.gain_share": lambda config: config.clients.gain_share > 0,
     "entry.per_1000_blocks": lambda config: config.entry.per_1000_blocks > 0,
 }

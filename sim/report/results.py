@@ -23,6 +23,7 @@ _MAY_LACK: Mapping[str, Sequence[str]] = {
     "jobs": ("provider", "strategy", "reputation", "conduct", "watcher"),
     "agents": ("left",),
     "events": ("job",),
+    "receipts": ("checker", "finding", "challenged"),
     "games": ("agrees", *(name for name in TABLES["games"].names if name.startswith("played"))),
 }
 """Columns in which there may be no value: a job may have no provider, and an agent stay."""
@@ -32,6 +33,8 @@ _MARKS: Mapping[str, Sequence[str]] = dict.fromkeys(TABLES, ()) | {
     "games": ("job",),
     "parties": ("game",),
     "spans": ("is_burn_in",),
+    "receipts": ("job",),
+    "service": ("job",),
 }
 """Columns that tell which rows are of the burn-in."""
 
@@ -131,7 +134,7 @@ class Results:
             columns: what is wanted of it; `run` is always there.
             keys: varied keys, whose values in each row's run become further columns.
             with_burn_in: whether rows about jobs of the burn-in are among them: of `jobs`, `games`,
-                `parties` and `spans`; all others are of whole runs.
+                `parties`, `spans`, `receipts` and `service`; all others are of whole runs.
 
         Raises:
             UsageError: the table is not there, is damaged, or has no such column.

@@ -40,7 +40,7 @@ def test_presets_that_differ_are_named() -> None:
     """A row has the values of the presets that have another than the default, and no others."""
     rows = {row.key: row for row in list_assumptions()}
     assert rows["audit.rate (constant)"].presets == {"played": "0.0", "weak-audit": "0.01"}
-    assert rows["chain.base_fee_gwei"].presets == {}
+    assert rows["chain.fee_cap"].presets == {}
     assert rows["providers.*.count"].presets["weak-audit"] == "honest 12, lazy 4, opportunist 4"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from moot.offchain.errors import UsageError
-from moot.sim.economy.facts import Job, News, Own
+from moot.sim.economy.facts import Job, News, Own, Pledge
 from moot.sim.economy.streams import Stream
 from moot.sim.strategies import STRATEGIES, is_conduct
 
@@ -78,6 +78,11 @@ class Strategy:
         """Return a provider's conduct in a job, a name of `sim/strategies.py`; None to decline."""
         del job, own, stream
         return HONEST
+
+    def pledge(self, job: Job, own: Own) -> Pledge:
+        """Return how a provider signs the receipt of an answer, of a job by receipt."""
+        del job, own
+        return Pledge()
 
     def look(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Return the conduct of a watcher that is shown a job.

@@ -29,6 +29,8 @@ AGENTS: Mapping[str, Row] = {
     "colluding-majority": _row("cheats where none but its friends look", "ColludingMajority"),
     "sybil-swarm": _row("lies with several claims from many names", "SybilSwarm"),
     "censoring-builder": _row("lies, and builds some of the blocks", "CensoringBuilder"),
+    "exit-scam": _row("promises its bond many times over, lies, and leaves", "ExitScam"),
+    "cartel": _row("lies where its friends are the watchers", "Cartel"),
     "delayer": _row("has much capital, and makes disputes last", "Delayer"),
 }
 """Strategies of providers that choose what they do in each job."""
@@ -38,6 +40,10 @@ WATCHERS: Mapping[str, Row] = {
     "rational-watcher": _row("checks as long as that pays", "RationalWatcher"),
     "free-riding-watcher": _row("says that all is well, and has not looked", "FreeRidingWatcher"),
     "sleeping-watcher": _row("does nothing", "SleepingWatcher"),
+    "cartel": Row(
+        "says that its friends' answers are right",
+        "moot.sim.economy.strategies.cartel:CartelWatcher",
+    ),
     "griefer": _row("joins honest jobs with a lie", "Griefer"),
 }
 """Strategies of watchers."""

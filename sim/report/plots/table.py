@@ -4,6 +4,7 @@ from moot.sim.report.plot import Plot
 from moot.sim.report.plots import (
     audits,
     costs,
+    cover,
     gas,
     griefing,
     heat,
@@ -12,7 +13,9 @@ from moot.sim.report.plots import (
     prices,
     profit,
     queue,
+    receipts,
     reputation,
+    service,
     survival,
     sybils,
 )
@@ -29,6 +32,9 @@ PLOTS: tuple[Plot, ...] = (
     survival.PLOT,
     griefing.PLOT,
     sybils.PLOT,
+    receipts.PLOT,
+    cover.PLOT,
+    service.PLOT,
     costs.PLOT,
     phases.PLOT,
 )

@@ -1,0 +1,1 @@
+"""Jobs by receipt: standing bonds, numbered receipts, vouchers, samples, challenges and faults."""

@@ -1,0 +1,47 @@
+"""A cartel of a provider and a watcher: the one lies, the other says that all is well."""
+
+from dataclasses import dataclass
+
+from moot.sim.economy.facts import Job, Own
+from moot.sim.economy.strategies.base import (
+    FREE_RIDE,
+    WATCHER,
+    Strategy,
+    check_conduct,
+    check_shares,
+)
+from moot.sim.economy.streams import Stream
+
+NAME = "cartel"
+"""The name of the strategy, with which the names of its agents begin."""
+
+
+@dataclass
+class Cartel(Strategy):
+    """The strategy of a provider that lies in a share `rate` of its jobs, and has friends."""
+
+    conduct: str = "lazy"
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_conduct(self.conduct)
+        check_shares(rate=self.rate)
+
+    def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
+        """Draw."""
+        del job, own
+        return self.conduct if self.rate == 1 or stream.draw() < self.rate else "honest"
+
+
+@dataclass
+class CartelWatcher(Strategy):
+    """The strategy of a watcher that gives its word for its friends, and never looks at them.
+
+    Of jobs by receipt it knows whose they are; all others, and all by auction, it checks.
+    """
+
+    def look(self, job: Job, own: Own, stream: Stream) -> str | None:
+        """Look away if the job is a friend's."""
+        del own, stream
+        is_friend = any(name.rpartition("-")[0] == NAME for name in job.rivals)
+        return FREE_RIDE if is_friend else WATCHER
