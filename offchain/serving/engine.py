@@ -24,6 +24,7 @@ from moot.offchain.serving.pool import Pool
 from moot.offchain.serving.prefixes import Prefixes
 from moot.offchain.serving.programs import Programs
 from moot.offchain.serving.requests import Counts, Limits, Request
+from moot.offchain.text import show_error
 
 _GROWTH = 4
 """How many times as many positions the caches have where they have too few."""
@@ -169,11 +170,17 @@ class Engine:
                 self._fit()
                 self._read_chunk()
                 self._decode()
-            except MootError as error:
-                self.counts.failed += len(self._rows)
-                for row in self._rows:
-                    row.request.done(error)
-                self._rows.clear()
+            except Exception as error:  # noqa: BLE001 - the thread goes on, whatever has failed
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """End all texts in work by an error."""
+        known = error if isinstance(error, MootError) else None
+        told = known or RequestRefused(f"the engine failed: {show_error(error)}", None, 500)
+        self.counts.failed += len(self._rows)
+        for row in self._rows:
+            row.request.done(told)
+        self._rows.clear()
 
     def _drop_ended(self) -> None:
         """Free the slots of requests that were cancelled or take too long."""

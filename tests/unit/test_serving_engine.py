@@ -180,6 +180,21 @@ def test_what_takes_too_long_ends() -> None:
     assert engine.active == 0
 
 
+def test_a_failure_ends_the_texts_in_work_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails in a turn is told to the requests in work; the next one is answered."""
+    engine = Engine(make_programs("llama"), LIMITS)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._chooser, "choose", lambda *_: 1 / 0)
+        asked = [Asked(QUESTION), Asked(QUESTION)]
+        run(engine, [(0, it) for it in asked], {})
+    assert [it.results[0].status for it in asked] == [500, 500]
+    assert "division by zero" in asked[0].results[0].message
+    assert engine.counts.failed == 2
+    after = Asked(QUESTION)
+    run(engine, [(0, after)], {})
+    assert is_that_of_the_program(make_programs("llama"), after.results[0])
+
+
 SETTINGS = {
     "temperature": {"temperature": -0.1},
     "hot": {"temperature": 101},
