@@ -25,7 +25,6 @@ from moot.contracts.model.service_invariants import (
 from moot.contracts.model.types import (
     MIN_BOND_WEI,
     NOBODY,
-    ZERO,
     Address,
     Event,
     Message,
@@ -81,7 +80,7 @@ _FIRST = Receipt(
     layout=b"\4" * 32,
     program_top=b"\5" * 32,
     start_root=b"\6" * 32,
-    data_top=ZERO,
+    data_top=b"\7" * 32,
     history=HISTORY.top,
     answer=ANSWER,
     operators=9,
