@@ -189,5 +189,12 @@ def _signing(
         Book(folder, context.service.domain, provider) as book,
     ):
         book.require_published(context.service.count_published(provider))
+        if book.is_new:
+            line = (
+                f"a new book of receipts begins in {folder.resolve()}; if {provider} has signed "
+                "receipts before, stop, and give --receipts their folder: a number that is used "
+                "twice costs the whole bond"
+            )
+            tell("begun", line, folder=str(folder.resolve()), provider=provider)
         look = Looking(context.service, provider)
         yield Signing(Issuer(book, key.sign_digest, conditions, look))

@@ -155,6 +155,12 @@ class Book:
         """Let another process have the book."""
         self._stack.close()
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was signed with it as yet."""
+        with self._lock:
+            return self._fetch("LIMIT 1") is None
+
     def require_published(self, count: int) -> None:
         """Refuse to sign where a copy of this book has signed more, as the chain shows.
 
