@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moot.offchain.errors import MootError
+from moot.offchain.errors import ChainUnavailable, MootError
 from moot.offchain.parties.accuser import accuse, accuse_of_conflict, require_worth
 from moot.offchain.parties.events import Tell
 from moot.offchain.parties.settings import Settings
@@ -67,6 +67,8 @@ class ReceiptWatcher:
             try:
                 self._take(path)
             except MootError as error:
+                if isinstance(error, ChainUnavailable):
+                    del self._seen[path.name]  # a node that is away hides no lie
                 self.tell("failed", f"{path.name}: {error}", file=path.name)
 
     def _take(self, path: Path) -> None:
@@ -93,7 +95,12 @@ class ReceiptWatcher:
         line = f"receipts {numbers[0]} and {numbers[1]} of {provider} do not go together"
         self.tell("conflict", line, provider=provider, numbers=numbers)
         if self.settings.key:
-            accuse_of_conflict(self.settings, self.tell, pair)
+            try:
+                accuse_of_conflict(self.settings, self.tell, pair)
+            except ChainUnavailable:
+                self._faulty.discard(provider)
+                del known[signed.digest]
+                raise
 
     def _check(self, name: str, signed: SignedReceipt, document: Mapping[str, Any]) -> None:
         if self.settings.key:  # before anything is computed for a stranger's receipt

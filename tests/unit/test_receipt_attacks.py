@@ -20,6 +20,7 @@ from moot.contracts.model.types import MIN_BOND_WEI
 from moot.contracts.reasons import Standing
 from moot.offchain.errors import (
     BondExhausted,
+    ChainUnavailable,
     NotChallenged,
     ReceiptError,
     Reverted,
@@ -266,6 +267,31 @@ def test_watcher_looks_again_at_a_file_that_was_half_there(tmp_path: Path) -> No
         watcher.look()
         assert line in told.pop()
         assert told == []
+
+
+def test_watcher_whose_node_is_away_looks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever keeps a watcher from its node for a while hides neither a lie nor a conflict."""
+    asked: list[str] = []
+
+    def find_programs(_: Any) -> Any:
+        asked.append("lie")
+        raise ChainUnavailable("node", "it is away")
+
+    def prove(*_: Any) -> None:
+        asked.append("conflict")
+        raise ChainUnavailable("node", "it is away")
+
+    monkeypatch.setattr("moot.offchain.parties.receipt_watcher.require_worth", ignore)
+    monkeypatch.setattr("moot.offchain.parties.receipt_watcher.accuse_of_conflict", prove)
+    watcher = ReceiptWatcher(Settings(key="key"), ignore, tmp_path, find_programs)
+    for number, steps in enumerate((12, 13)):
+        text = sign(make_receipt(steps=steps)).encode()
+        (tmp_path / f"{number}.json").write_text('{"receipt": "' + text + '"}')
+    watcher.look()
+    watcher.look()
+    assert asked.count("lie") == asked.count("conflict") == 2
 
 
 def test_named_lengths_do_not_fill_the_memory(
