@@ -147,6 +147,10 @@ class BondExhausted(UsageError):
     """The receipts of a provider that have not ended leave too little of its bond for one more."""
 
 
+class NotChallenged(MootError):
+    """A job names a provider, and no service says that it is about a receipt of it."""
+
+
 class CannotWrite(UsageError):
     """The operating system refuses to write a file that the user has named."""
 

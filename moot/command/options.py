@@ -383,3 +383,14 @@ def read_settings(given: Sequence[str], otherwise: str) -> "dict[str, Value]":
         if len(one.values) > 1:
             raise UsageError(f"--set {one.key} has several values here; {otherwise}")
     return {one.key: one.values[0] for one in varied}
+
+
+def parse_adapters(adapters: "Sequence[str]") -> dict[str, Path]:
+    """Return the folders of adapters by their names, as --adapter gives them."""
+    found: dict[str, Path] = {}
+    for text in adapters:
+        name, _, folder = text.partition("=")
+        if not name or not folder or name in found:
+            raise UsageError(f"--adapter {text} is no NAME=FOLDER of a new name; give one")
+        found[name] = Path(folder)
+    return found

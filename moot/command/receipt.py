@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
+MOST_LENGTHS = 3
+"""Contexts of which programs are kept at once, the model's own among them."""
 REFUTED = 3
 UNVERIFIABLE = 4
 UNSOUND = 3
@@ -182,12 +185,20 @@ def challenge(
 )
 @model_of
 @precision_of
+@click.option(
+    "--adapter",
+    "adapters",
+    multiple=True,
+    metavar="NAME=FOLDER",
+    help="An adapter that is served: all of them, as for `moot serve`.",
+)
 @click.option("--receipts", type=FOLDER, required=True, help="That of `moot serve`.")
 @setting_options(*_SETTINGS, "cheat")
 @json_lines
 def defend(
     model: Path,
     precision: str,
+    adapters: tuple[str, ...],
     receipts: Path,
     config: Path | None,
     as_json: bool,  # noqa: FBT001 - click passes it
@@ -196,19 +207,22 @@ def defend(
     """Play every challenge of your receipts to its end, until this is terminated.
 
     A challenge of an honest receipt is won by whoever makes its moves in time: what they need is
-    computed again from the model and the book of receipts.
+    computed again from the model and the book of receipts. Jobs that no service names are left
+    alone.
     """
     from moot.offchain.parties.defender import defend as play_all  # noqa: PLC0415 - the chain
     from moot.offchain.parties.services import opened_service  # noqa: PLC0415 - likewise
     from moot.offchain.receipts.book import BookReader  # noqa: PLC0415 - imports much
-    from moot.offchain.serving.checkpoints import load  # noqa: PLC0415 - likewise
     from moot.offchain.serving.tasks import TaskFinder  # noqa: PLC0415 - likewise
 
-    with party(config, given, as_json=as_json) as (settings, tell):
-        with opened_service(settings, tell, signs=False) as context:
-            challenges = context.service.challenges
-        programs = load(model, precision=precision).programs
-        find = TaskFinder(BookReader(receipts), programs)
+    chosen = options.parse_adapters(adapters)
+    with (
+        party(config, given, as_json=as_json) as (settings, tell),
+        opened_service(settings, tell, signs=False) as context,
+    ):
+        challenges, models = context.service.challenges, _Finder(model, precision, chosen)
+        find = TaskFinder(BookReader(receipts), models.find_all, context.service.find_job)
+        find.require_models()
         tell("defending", f"receipts in {receipts} are defended", challenges=challenges)
         play_all(_give_store(settings), tell, challenges, find)
 
@@ -266,23 +280,42 @@ def _give_store(settings: "Settings") -> "Settings":
 
 
 class _Finder:
-    """Finds the model's programs for the length that a document names; each is loaded once."""
+    """Finds the models that a document may be of; few lengths are kept, since anybody names them.
 
-    def __init__(self, folder: Path, precision: str) -> None:
-        self._folder, self._precision = folder, precision
-        self._known: dict[int | None, Programs] = {}
+    Args:
+        folder: the checkpoint.
+        precision: that of the weights.
+        adapters: folders of adapters by their names.
+    """
+
+    def __init__(
+        self, folder: Path, precision: str, adapters: "Mapping[str, Path] | None" = None
+    ) -> None:
+        self._folder, self._precision, self._adapters = folder, precision, adapters or {}
+        self._known: OrderedDict[int | None, list[Programs]] = OrderedDict()
 
     def __call__(self, document: "Mapping[str, Any]") -> "Programs":
-        whole, length = self._load(None), document.get("length")
-        is_shorter = type(length) is int and 2 <= length < whole.context
-        return self._load(length) if is_shorter else whole
+        return self.find_all(document)[0]
 
-    def _load(self, context: int | None) -> "Programs":
-        from moot.offchain.serving.checkpoints import load  # noqa: PLC0415 - imports torch
+    def find_all(self, document: "Mapping[str, Any]") -> "list[Programs]":
+        """Return the model's programs, and then those of its adapters."""
+        whole, length = self._load(None), document.get("length")
+        # A text of any length that the whole model has a program for is answered by that one.
+        is_other = type(length) is int and 2 <= length < whole[0].context
+        is_other = is_other and length not in whole[0].list_lengths()
+        return self._load(length) if is_other else whole
+
+    def _load(self, context: int | None) -> "list[Programs]":
+        from moot.offchain.serving.checkpoints import load_all  # noqa: PLC0415 - imports torch
 
         if context not in self._known:
-            loaded = load(self._folder, precision=self._precision, context=context)
-            self._known[context] = loaded.programs
+            loaded = load_all(
+                self._folder, precision=self._precision, context=context, adapters=self._adapters
+            )
+            self._known[context] = [it.programs for it in loaded]
+        self._known.move_to_end(context)
+        while len(self._known) > MOST_LENGTHS:
+            del self._known[next(it for it in self._known if it is not None)]
         return self._known[context]
 
 
@@ -299,6 +332,7 @@ def _check(
 def _look(settings: "Settings", tell: "Lines", signed: "SignedReceipt") -> dict[str, Any]:
     """Return what a service says of a receipt: whether it may be challenged, and what backs it."""
     from moot.offchain.parties.services import opened_service  # noqa: PLC0415 - the chain
+    from moot.offchain.receipts.weakness import ANNOUNCING_BLOCKS  # noqa: PLC0415 - imports numpy
 
     receipt = signed.receipt
     with opened_service(settings, tell, signs=False) as context:
@@ -319,6 +353,9 @@ def _look(settings: "Settings", tell: "Lines", signed: "SignedReceipt") -> dict[
         lines.append(
             f"the bond does not cover it: {receipt.open_wei} wei are promised, {bond_wei} stand"
         )
+    ends = receipt.last_block - ANNOUNCING_BLOCKS
+    if ends < block <= receipt.last_block:
+        lines.append(f"it is about to expire: block {receipt.last_block} is the last")
     if job is not None:
         lines.append(f"it was challenged, in job {job}")
     return {"block": block, "bond_wei": bond_wei, "job": job, "lines": lines}

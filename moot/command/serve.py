@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moot.command import options
 from moot.command.parties import json_lines, party, setting_options
 from moot.offchain.errors import UsageError
 from moot.offchain.parties.settings import Settings
@@ -112,7 +113,7 @@ def serve(
         raise UsageError(f"{_EXTRA} ({error})") from error
     if no_receipts and receipts is not None:
         raise UsageError("--receipts and --no-receipts exclude each other; leave one out")
-    chosen = _parse(adapters)
+    chosen = options.parse_adapters(adapters)
     with party(config, given, as_json=as_json) as (settings, tell):
         if not no_receipts and not settings.key:
             raise UsageError("receipts need --key, --chain and --service; or choose --no-receipts")
@@ -128,17 +129,6 @@ def serve(
             names = [it.name for it in models]
             tell("answering", f"{', '.join(names)} at {url}", url=url, models=names)
             _run(served, None if no_receipts else kept, issuer, listener)
-
-
-def _parse(adapters: tuple[str, ...]) -> dict[str, Path]:
-    """Return the folders of adapters by their names."""
-    found = {}
-    for text in adapters:
-        name, _, folder = text.partition("=")
-        if not name or not folder or name in found:
-            raise UsageError(f"--adapter {text} is no NAME=FOLDER of a new name; give one")
-        found[name] = Path(folder)
-    return found
 
 
 def _warm(engine: "Engine", tell: "Tell") -> None:
@@ -189,12 +179,22 @@ def _signing(
     from moot.offchain.receipts.issuing import Conditions, Issuer  # noqa: PLC0415 - likewise
     from moot.offchain.serving.issuing import Looking, Signing  # noqa: PLC0415 - likewise
 
-    conditions = Conditions(stake_wei or MIN_BOND_WEI, token_price_wei=token_price_wei)
+    conditions = Conditions.choose(
+        settings.block_seconds, stake_wei or MIN_BOND_WEI, token_price_wei
+    )
     (key,) = open_keys(settings, tell)
     provider = str(to_checksum_address(key.address))
     with (
         opened_service(settings, tell, signs=False) as context,  # another process may send
         Book(folder, context.service.domain, provider) as book,
     ):
+        book.require_published(context.service.count_published(provider))
+        if book.is_new:
+            line = (
+                f"a new book of receipts begins in {folder.resolve()}; if {provider} has signed "
+                "receipts before, stop, and give --receipts their folder: a number that is used "
+                "twice costs the whole bond"
+            )
+            tell("begun", line, folder=str(folder.resolve()), provider=provider)
         look = Looking(context.service, provider)
         yield Signing(Issuer(book, key.sign_digest, conditions, look))

@@ -10,18 +10,20 @@ from pathlib import Path
 
 from moot.contracts.model.receipts import hash_announcement
 from moot.contracts.model.types import MIN_BOND_WEI, Terms
-from moot.contracts.reasons import Fault
+from moot.contracts.reasons import Fault, Standing
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.errors import UsageError
+from moot.offchain.errors import Reverted, UsageError
 from moot.offchain.parties.defender import play_challenge
 from moot.offchain.parties.events import Tell
 from moot.offchain.parties.services import ServiceContext, opened_service
-from moot.offchain.parties.settings import Settings
+from moot.offchain.parties.settings import Settings, to_wei
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 from moot.offchain.receipts.packed import SignedReceipt
+from moot.offchain.receipts.service import ChainService
+from moot.offchain.receipts.weakness import ANNOUNCING_BLOCKS, list_weaknesses
 
 SALT = "salt"
 
@@ -52,6 +54,7 @@ def accuse(settings: Settings, tell: Tell, signed: SignedReceipt, task: Task) ->
         ChainError, StoreError: the chain or the disk fails.
     """
     settings.require("folder", "store")
+    require_worth(settings, tell, signed)
     store = Store(Path(settings.folder) / "receipts" / signed.digest.hex())
     store.disk.make_private()
     steps = f"running {task.steps} steps of receipt 0x{signed.digest.hex()}"
@@ -63,13 +66,20 @@ def accuse(settings: Settings, tell: Tell, signed: SignedReceipt, task: Task) ->
         _require_service(context, signed)
         if run.history.top == signed.receipt.history:
             return _refute_answer(context, tell, case)
-        job_id = _find_job(context, case, tell)
         challenges = context.service.challenges
 
-    def find_task(terms: Terms) -> Task | None:
+    def find_task(_: int, terms: Terms) -> Task | None:
         return task if terms.start_root == signed.receipt.start_root else None
 
-    return play_challenge(settings, tell, challenges, job_id, find_task)
+    while True:  # an accomplice of the provider may challenge first, and lose
+        with opened_service(settings, tell, signs=True) as context:
+            job_id, is_own = _find_job(context, settings, case, tell)
+        has_won = play_challenge(settings, tell, challenges, job_id, find_task)
+        if has_won or is_own:
+            return has_won
+        with opened_service(settings, tell, signs=False) as context:
+            if _has_lost(context.service, job_id, signed):
+                return True
 
 
 def accuse_of_conflict(
@@ -87,6 +97,7 @@ def accuse_of_conflict(
         ChainError, StoreError: the chain or the disk fails.
     """
     settings.require("folder")
+    require_worth(settings, tell, pair[0])
     digests = (pair[0].digest, pair[1].digest)
     store = Store(Path(settings.folder) / "conflicts" / (digests[0] + digests[1]).hex()[:96])
     store.disk.make_private()
@@ -106,6 +117,50 @@ def _require_service(context: ServiceContext, signed: SignedReceipt) -> None:
             f"the receipt is for service {signed.domain.service} on chain "
             f"{signed.domain.chain_id}; choose that --service"
         )
+
+
+def require_worth(settings: Settings, tell: Tell, signed: SignedReceipt) -> None:
+    """Refuse to run or send anything about a receipt of whose provider nothing is to be had.
+
+    Anybody may sign receipts with a key that has no bond, and hand them over.
+
+    Raises:
+        UsageError: the provider's bond is gone, or the receipt is for another service.
+        ChainError: the chain fails.
+    """
+    with opened_service(settings, tell, signs=False) as context:
+        _require_service(context, signed)
+        service, provider = context.service, signed.receipt.provider
+        is_open = _find_open(context, signed) is not None
+        if not is_open and service.get_stake(provider).all_wei == 0:
+            raise UsageError(f"nothing stands of the bond of {provider}: there is nothing to win")
+
+
+def _require_chance(service: ChainService, settings: Settings, signed: SignedReceipt) -> None:
+    """Refuse to bond on a challenge that the service or the clocks would not let be won."""
+    receipt = signed.receipt
+    if (weakness := next(list_weaknesses(receipt), None)) is not None:
+        raise UsageError(f"the receipt is not challenged: {weakness}")
+    if service.chain.block_number() + ANNOUNCING_BLOCKS > receipt.last_block:
+        raise UsageError(
+            f"it is too late to challenge the receipt: block {receipt.last_block} is the last"
+        )
+    left_wei = service.get_stake(receipt.provider).all_wei
+    if left_wei < MIN_BOND_WEI:
+        raise UsageError(
+            f"{left_wei:,} wei are left of the provider's bond, too little for a challenge"
+        )
+    risked_wei = min(left_wei, max(MIN_BOND_WEI, receipt.stake_wei))
+    if risked_wei > to_wei(settings.most_bond):
+        raise UsageError(
+            f"a challenge needs a bond of {risked_wei:,} wei, above the highest bond (most_bond); "
+            "raise that to challenge it"
+        )
+
+
+def _has_lost(service: ChainService, job_id: int, signed: SignedReceipt) -> bool:
+    standing = service.get_standing(job_id, signed.receipt.provider)
+    return standing is Standing.DEFEATED
 
 
 def _get_salt(store: Store) -> Digest:
@@ -135,22 +190,38 @@ def _refute_answer(context: ServiceContext, tell: Tell, case: _Case) -> bool:
     return True
 
 
-def _find_job(context: ServiceContext, case: _Case, tell: Tell) -> int:
-    """Return the number of the challenge of a receipt: one's own, or another that goes on."""
-    service, top = context.service, case.run.history.top
-    known = service.find_job(case.signed.digest)
-    if known is not None and service.is_open(known):
-        line = (
-            f"the receipt is being challenged already, in job {known}, which is joined if need be"
-        )
-        tell("challenged", line, job=known, is_own=False)
-        return known
-    salt = _get_salt(case.store)
-    _announce(context, (case.signed.digest, top), salt)
-    value_wei = max(MIN_BOND_WEI, case.signed.receipt.stake_wei)
-    job_id = service.challenge(case.signed, top, salt, context.address, value_wei)
-    tell("challenged", f"the receipt is challenged, in job {job_id}", job=job_id, is_own=True)
-    return job_id
+def _find_job(
+    context: ServiceContext, settings: Settings, case: _Case, tell: Tell
+) -> tuple[int, bool]:
+    """Return the number of a receipt's challenge, and whether it is one's own, made now or before.
+
+    Another one that goes on is joined if need be.
+    """
+    service, signed, top = context.service, case.signed, case.run.history.top
+    if (known := _find_open(context, signed)) is None:
+        _require_chance(service, settings, signed)
+        salt = _get_salt(case.store)
+        _announce(context, (signed.digest, top), salt)
+        value_wei = max(MIN_BOND_WEI, signed.receipt.stake_wei)
+        try:
+            job_id = service.challenge(signed, top, salt, context.address, value_wei)
+        except Reverted:
+            if (known := _find_open(context, signed)) is None:
+                raise
+        else:
+            line = f"the receipt is challenged, in job {job_id}"
+            tell("challenged", line, job=job_id, is_own=True)
+            return job_id, True
+    is_own = service.get_standing(known, context.address) is not Standing.NONE
+    line = f"the receipt is being challenged already, in job {known}, which is joined if need be"
+    tell("challenged", line, job=known, is_own=is_own)
+    return known, is_own
+
+
+def _find_open(context: ServiceContext, signed: SignedReceipt) -> int | None:
+    """Return the job in which a receipt is being challenged, if it is."""
+    known = context.service.find_job(signed.digest)
+    return known if known is not None and context.service.is_open(known) else None
 
 
 def _announce(context: ServiceContext, subject: tuple[Digest, Digest], salt: Digest) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from moot.contracts.model.types import Terms
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.datastore.store import open_store
+from moot.offchain.errors import NotChallenged
 from moot.offchain.parties.context import Deputy, PartyContext, StandIn
 from moot.offchain.parties.daemon import PartyDaemon, opened_daemon
 from moot.offchain.parties.events import Tell
@@ -21,8 +22,12 @@ from moot.offchain.parties.workshop import Checks
 from moot.offchain.providers.publication import put_task
 from moot.offchain.providers.task import Task
 
-FindTask = Callable[[Terms], Task | None]
-"""Returns the task of a challenge's terms; None if nothing is known of the receipt."""
+FindTask = Callable[[int, Terms], Task | None]
+"""Returns the task of a challenge, (its number, its terms); None if its receipt is unknown.
+
+It raises NotChallenged where no service says, as yet, that a receipt is challenged by that job:
+anybody may open one in anybody's name.
+"""
 
 
 class _JobLeft(Exception):  # noqa: N818 - no fault: it ends the daemon's turns
@@ -54,11 +59,21 @@ class Defender(PartyDaemon):
             self.leave(work)
         elif run is not None:
             self._sit_down(work, run)
-        elif (task := self._find_task(work.job.terms)) is None:
-            self.leave(work, "nothing is known of its receipt")
         else:
-            put_task(open_store(self.context.settings.store), task)
-            self.compute(work, Checks.NONE)
+            self._prepare(work)
+
+    def _prepare(self, work: Work) -> None:
+        """Let a challenge be computed; one that no service names may be named a block later."""
+        try:
+            task = self._find_task(work.job_id, work.job.terms)
+        except NotChallenged as problem:
+            self.wait(work, str(problem))
+            return
+        if task is None:
+            self.leave(work, "nothing is known of its receipt")
+            return
+        put_task(open_store(self.context.settings.store), task)
+        self.compute(work, Checks.NONE)
 
     def leave(self, work: Work, problem: str = "") -> None:
         """See PartyDaemon; with the end of the only job this one's work is over."""

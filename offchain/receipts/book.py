@@ -89,6 +89,12 @@ class BookReader:
         """Yield receipts in the order of their numbers, from one number on."""
         return _list_from(self._base, number, count)
 
+    def list_newest(self, count: int = 64) -> list[Entry]:
+        """Return the newest receipts, the last one first."""
+        query = "SELECT packed, request FROM receipts ORDER BY number DESC LIMIT ?"
+        rows = self._base.execute(query, (count,)).fetchall()
+        return [Entry(SignedReceipt.unpack(row[0]), row[1]) for row in rows]
+
 
 class Book:
     """The receipts of one provider at one service, in a file that one process holds.
@@ -148,6 +154,31 @@ class Book:
     def close(self) -> None:
         """Let another process have the book."""
         self._stack.close()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was signed with it as yet."""
+        with self._lock:
+            return self._fetch("LIMIT 1") is None
+
+    def require_published(self, count: int) -> None:
+        """Refuse to sign where a copy of this book has signed more, as the chain shows.
+
+        Args:
+            count: how many of the provider's receipts are published.
+
+        Raises:
+            UsageError: the book lacks some: the next receipt would have a number that is used.
+        """
+        with self._lock:
+            newest = self._fetch("ORDER BY number DESC LIMIT 1")
+        known = newest.receipt.number + 1 if newest else 0
+        if known < count:
+            raise UsageError(
+                f"{count} receipts of {self.provider} are published, and this book has {known}: to "
+                "use a number twice costs the whole bond; give the folder that has signed them, or "
+                "another --key"
+            )
 
     def issue(self, draft: Receipt, bond_wei: int, request: bytes, sign: Sign) -> SignedReceipt:
         """Number a receipt, sign it, and return it once it is on the disk.

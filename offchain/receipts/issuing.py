@@ -1,7 +1,9 @@
 """The signing of receipts: a claim about a run becomes a receipt that the standing bond covers."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from moot.contracts.model.receipts import MAX_WINDOW_BLOCKS, Receipt
 from moot.contracts.model.types import MIN_BOND_WEI, ZERO, Address
@@ -11,6 +13,13 @@ from moot.offchain.programs.roots import ProgramHeader
 from moot.offchain.providers.testimony import Testimony
 from moot.offchain.receipts.book import Book, Sign
 from moot.offchain.receipts.packed import SignedReceipt
+
+USUAL_S = 12.0
+"""Seconds of a block, for which the usual conditions are."""
+MOST_TIMES = 128
+"""How many times as many blocks a receipt's times have at most, where blocks are faster."""
+JOINING_S = 60.0
+"""The least seconds in which others may join a challenge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,19 @@ class Conditions:
     clock_blocks: int = 64
     increment_blocks: int = 4
     token_price_wei: int = 0
+
+    @classmethod
+    def choose(cls, block_seconds: float, stake_wei: int, token_price_wei: int = 0) -> Self:
+        """Return conditions with as much time as the usual ones, however fast blocks are.
+
+        To compute an answer again, and to look at one, takes time, not blocks.
+        """
+        usual = cls(stake_wei, token_price_wei=token_price_wei)
+        times = min(max(1.0, USUAL_S / max(block_seconds, 1e-3)), MOST_TIMES)
+        names = ("last_blocks", "clock_blocks", "increment_blocks")
+        wanted = {name: math.ceil(getattr(usual, name) * times) for name in names}
+        window = max(usual.window_blocks, math.ceil(times * JOINING_S / USUAL_S))
+        return replace(usual, window_blocks=window, **wanted)
 
     def __post_init__(self) -> None:
         if not 1 <= self.last_blocks <= MAX_WINDOW_BLOCKS:

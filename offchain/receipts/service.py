@@ -6,12 +6,12 @@ from typing import Any, Self
 from eth_utils.address import to_checksum_address
 
 from moot.contracts.compiler import compile_contract
-from moot.contracts.model.abi import unpack_balance, unpack_job
+from moot.contracts.model.abi import unpack_balance, unpack_job, unpack_member
 from moot.contracts.model.bonds import Balance
 from moot.contracts.model.receipts import Domain, Voucher
 from moot.contracts.model.signatures import is_signed
 from moot.contracts.model.types import Address
-from moot.contracts.reasons import Status
+from moot.contracts.reasons import Standing, Status
 from moot.offchain.chain import Chain, Contract
 from moot.offchain.chain.receipts import GAS_LIMIT
 from moot.offchain.chain.receipts import Address as ChainAddress
@@ -119,6 +119,10 @@ class ChainService:
     def is_open(self, job_id: int) -> bool:
         """Whether a challenge goes on."""
         return unpack_job(self._challenges.call("jobs", job_id)).status is Status.OPEN
+
+    def get_standing(self, job_id: int, account: Address) -> Standing:
+        """Return how an account stands in a challenge."""
+        return unpack_member(self._challenges.call("members", job_id, account)).standing
 
     def refute_answer(
         self,

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from moot.offchain.commitments.tensors import Array
-from moot.offchain.errors import MootError, RequestRefused
+from moot.offchain.errors import BondExhausted, MootError, RequestRefused
 from moot.offchain.serving import metrics, replies
 from moot.offchain.serving.answered import Answered, Issuer
 from moot.offchain.serving.archive import Archive
@@ -300,7 +300,9 @@ async def _wait_until_gone(call: Call) -> None:
 
 
 def _as_refusal(error: MootError) -> RequestRefused:
-    return error if isinstance(error, RequestRefused) else RequestRefused(str(error), None, 500)
+    if isinstance(error, RequestRefused):
+        return error
+    return RequestRefused(str(error), None, 503 if isinstance(error, BondExhausted) else 500)
 
 
 async def _refuse(_call: Call, error: Exception) -> Response:

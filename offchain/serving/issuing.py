@@ -25,7 +25,8 @@ class Signing:
         """See `answered.Issuer`."""
         question = answered.question
         tokens = len(question.prompt) + len(answered.tokens)
-        request = json.dumps(make_request(answered)).encode()
+        # With the length the program is found again, whatever --context there was.
+        request = json.dumps({**make_request(answered), "length": answered.length}).encode()
         return self.issuer.issue(make_claim(answered), client, tokens, request).encode()
 
 

@@ -2,7 +2,7 @@
 
 A connection is idle until the head of a request is there. Where all places are taken, the one that
 has been idle for longest is ended for a new one, so that clients that say nothing, or a byte a
-second, stop nobody. Bodies are bounded by the endpoint.
+second, stop nobody. Bodies are bounded by the endpoint. Whoever does not read its reply is ended.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ MOST_CONNECTIONS = 256
 HEAD_S = 10.0
 REST_S = 30.0
 """Seconds that a connection may rest between requests."""
+READ_S = 30.0
+"""Seconds in which a client has to read on, once it lets a reply wait."""
 
 _guests: dict["BoundedProtocol", None] = {}
 """Connections without a request, those first that are so for longest."""
@@ -31,11 +33,13 @@ class BoundedProtocol(H11Protocol):
 
     most_connections = MOST_CONNECTIONS
     head_s = HEAD_S
+    read_s = READ_S
 
     def connection_made(self, transport: Any) -> None:
         """Take a place, if need be that of an idle connection."""
         super().connection_made(transport)
         self._ending: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         if len(self.connections) > self.most_connections:
             idle = next(iter(_guests), None)
             (idle or self).abort()
@@ -54,9 +58,20 @@ class BoundedProtocol(H11Protocol):
         if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
             self._rest()
 
+    def pause_writing(self) -> None:
+        """Wait for a client that reads too slowly, for a while: its place is another's then."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.read_s, self.abort)
+
+    def resume_writing(self) -> None:
+        """Go on with a reply that is being read."""
+        self._forget_unread()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place back."""
         self._work()
+        self._forget_unread()
         super().connection_lost(exc)
 
     def abort(self) -> None:
@@ -74,6 +89,11 @@ class BoundedProtocol(H11Protocol):
         if self._ending is not None:
             self._ending.cancel()
             self._ending = None
+
+    def _forget_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,6 +1,6 @@
 """Tasks of answers: what a receipt's challenge is about, made of a request and the model."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,10 @@ from moot.contracts.model.types import Terms
 from moot.offchain import bounded_json
 from moot.offchain.commitments.tensors import compute_tensor_root
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.errors import ReceiptError, UsageError
+from moot.offchain.errors import NotChallenged, ReceiptError, UsageError
 from moot.offchain.frontend.generation.answering import Question, Sampling, fill_in
 from moot.offchain.providers.task import Task
-from moot.offchain.receipts.book import BookReader
+from moot.offchain.receipts.book import BookReader, Entry
 from moot.offchain.serving.programs import TOKENS, AnswerProgram, Programs
 
 MOST_TOKENS = 1 << 20
@@ -104,23 +104,66 @@ def _read_count(number: Any) -> int:
     return int(np.uint64(number))
 
 
+FindModels = Callable[[Mapping[str, Any]], Iterable[Programs]]
+"""Returns the models that an answer may be of, for what was written down of its request."""
+
+
 @dataclass(frozen=True)
 class TaskFinder:
     """Finds the task of a challenge of one of a book's receipts.
 
     Attributes:
         book: the receipts.
-        programs: the model's programs.
+        find_models: finds the models.
+        find_job: returns the job in which a receipt is challenged, as the service names it.
     """
 
     book: BookReader
-    programs: Programs
+    find_models: FindModels
+    find_job: Callable[[Digest], int | None]
 
-    def __call__(self, terms: Terms) -> Task | None:
-        """Return the task of a challenge's terms; None if no receipt of the book has them."""
-        for entry in self.book.find_start(terms.start_root):
+    def __call__(self, job_id: int, terms: Terms) -> Task | None:
+        """Return the task of a challenge; None if no receipt of the book, or no model, has it.
+
+        Raises:
+            NotChallenged: the service names another job of the receipt, or none as yet.
+            ChainError: the service can't be asked.
+        """
+        entries = [
+            entry
+            for entry in self.book.find_start(terms.start_root)
+            if (it := entry.signed.receipt).program_top == terms.program_top
+            and it.steps == terms.steps
+        ]
+        if entries and all(self.find_job(it.signed.digest) != job_id for it in entries):
+            raise NotChallenged("the service does not say that a receipt is challenged by it")
+        return self._make(entries[0]) if entries else None
+
+    def require_models(self) -> None:
+        """Refuse models that the newest receipts are not of: none of them could be defended.
+
+        Raises:
+            UsageError: there is such a receipt.
+        """
+        tried: set[tuple[Digest, int]] = set()
+        for entry in self.book.list_newest():
             receipt = entry.signed.receipt
-            if (receipt.program_top, receipt.steps) == (terms.program_top, terms.steps):
-                question = read_question(bounded_json.decode(entry.request))
-                return make_task(self.programs, question, receipt.steps)
+            kind = receipt.program_top, receipt.state_slots
+            if kind not in tried and self._make(entry) is None:
+                raise UsageError(
+                    f"receipt {receipt.number} is not of this model, and could not be defended; "
+                    "choose --model, --precision and --adapter as for `moot serve`"
+                )
+            tried.add(kind)
+
+    def _make(self, entry: Entry) -> Task | None:
+        receipt, document = entry.signed.receipt, bounded_json.decode(entry.request)
+        question = read_question(document)
+        for programs in self.find_models(document):
+            if question.tokens > programs.context:
+                continue
+            program = programs.find_answer(programs.find_length(question))
+            found = program.header.top, program.hash_start(question)
+            if found == (receipt.program_top, receipt.start_root):
+                return make_task(programs, question, receipt.steps)
         return None

@@ -11,6 +11,7 @@ from enum import StrEnum
 from moot.contracts.model.receipts import Receipt, is_sound
 from moot.offchain.programs.graph import Kind, Origin
 from moot.offchain.receipts.packed import SignedReceipt
+from moot.offchain.receipts.weakness import list_weaknesses
 from moot.offchain.serving.checking import check_answer
 from moot.offchain.serving.programs import TOKENS, AnswerProgram, Programs
 from moot.offchain.serving.tasks import Asked
@@ -92,6 +93,7 @@ def _list_obstacles(receipt: Receipt, asked: Asked, programs: Programs) -> Itera
     """Yield why a receipt says nothing about an answer of a model, if it does not."""
     if not is_sound(receipt):
         yield "no challenge of it could be decided: its terms are not sound"
+    yield from list_weaknesses(receipt)
     if receipt.steps != asked.steps or receipt.checkpoint_every != receipt.steps:
         yield (
             f"it is of {receipt.steps} steps, and this answer takes {asked.steps}; "

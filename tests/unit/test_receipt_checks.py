@@ -188,13 +188,14 @@ def test_book_knows_its_tasks(tmp_path: Path) -> None:
     request = str(show(answered)["request"]).replace("'", '"').encode()
     with Book(tmp_path, DOMAIN, make_provider()) as book:
         kept = book.issue(signed.receipt, 10**30, request, make_key().sign_digest)
-        find = TaskFinder(BookReader(tmp_path), programs)
+        jobs = {kept.digest: 3}
+        find = TaskFinder(BookReader(tmp_path), lambda _: [programs], jobs.get)
         terms = kept.receipt.make_terms(10**18)
-        task = find(terms)
+        task = find(3, terms)
         assert task is not None
         assert (task.start_root, task.steps) == (answered.start_root, answered.steps)
-        assert find(replace(terms, start_root=bytes(32))) is None
-        assert find(replace(terms, steps=2)) is None
+        assert find(3, replace(terms, start_root=bytes(32))) is None
+        assert find(3, replace(terms, steps=2)) is None
 
 
 @pytest.mark.parametrize("cheat", ["wrong-output", "wrong-token", "wrong-token:token=x", "lazy"])
