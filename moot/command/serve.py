@@ -62,10 +62,16 @@ _EXTRA = "moot serve needs starlette, uvicorn and transformers; pip install 'moo
     metavar="NAME=FOLDER",
     help="A LoRA adapter, as PEFT writes it: a model more, of this name.",
 )
-@click.option("--receipts", type=FOLDER, help="Where receipts and their answers are kept.")
+@click.option(
+    "--receipts",
+    type=FOLDER,
+    help="Where receipts and their answers are kept.  [default: receipts]",
+)
 @click.option("--no-receipts", is_flag=True, help="Answer without receipts; no key, no chain.")
 @click.option(
-    "--stake-wei", type=click.IntRange(1), help="What each answer is backed with; the least bond."
+    "--stake-wei",
+    type=click.IntRange(1),
+    help="What each answer is backed with.  [default: the least bond, 0.2 ETH]",
 )
 @click.option(
     "--token-price-wei",
@@ -75,7 +81,9 @@ _EXTRA = "moot serve needs starlette, uvicorn and transformers; pip install 'moo
     help="The price of a token that is read or written.",
 )
 @click.option(
-    "--cheat", default="", help="wrong-token:token=N: lie about this token of each answer."
+    "--cheat",
+    default="",
+    help="wrong-token:token=N: lie about this token of each answer, the first of which is 0.",
 )
 @setting_options("chain", "service", "key", "password_from")
 @json_lines
