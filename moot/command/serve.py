@@ -13,6 +13,7 @@ from moot.offchain.parties.settings import Settings
 
 if TYPE_CHECKING:
     from moot.offchain.parties.events import Tell
+    from moot.offchain.receipts.issuing import Conditions
     from moot.offchain.serving.answered import Issuer
     from moot.offchain.serving.checkpoints import Model
     from moot.offchain.serving.engine import Engine
@@ -205,4 +206,15 @@ def _signing(
         Book(folder, context.service.domain, provider) as book,
     ):
         look = Looking(context.service, provider)
+        _tell_cover(tell, look(conditions.last_blocks).bond_wei, conditions)
         yield Signing(Issuer(book, key.sign_digest, conditions, look))
+
+
+def _tell_cover(tell: "Tell", bond_wei: int, conditions: "Conditions") -> None:
+    """Say how many answers a bond covers, before the first one is refused for want of it."""
+    count, blocks = bond_wei // conditions.stake_wei, conditions.last_blocks
+    if count:
+        line = f"the bond covers {count:,} answers in any {blocks} blocks"
+    else:
+        line = "no bond covers an answer: all requests are refused; see `moot service stake`"
+    tell("covered", line, answers=count, blocks=blocks)
