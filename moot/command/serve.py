@@ -198,7 +198,11 @@ def _signing(
     from moot.offchain.receipts.issuing import Conditions, Issuer  # noqa: PLC0415 - likewise
     from moot.offchain.serving.issuing import Looking, Signing  # noqa: PLC0415 - likewise
 
-    conditions = Conditions(stake_wei or MIN_BOND_WEI, token_price_wei=token_price_wei)
+    conditions = Conditions.for_blocks(
+        settings.block_seconds,
+        stake_wei=stake_wei or MIN_BOND_WEI,
+        token_price_wei=token_price_wei,
+    )
     (key,) = open_keys(settings, tell)
     provider = str(to_checksum_address(key.address))
     with (

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
+from typing import Self
 
 from moot.contracts.model.receipts import MAX_WINDOW_BLOCKS, Receipt
 from moot.contracts.model.types import MIN_BOND_WEI, ZERO, Address
@@ -11,6 +13,9 @@ from moot.offchain.programs.roots import ProgramHeader
 from moot.offchain.providers.testimony import Testimony
 from moot.offchain.receipts.book import Book, Sign
 from moot.offchain.receipts.packed import SignedReceipt
+
+CLOCK_S, LAST_S = 100.0, 600.0
+"""Seconds in which a side of a match can answer, and a client can check, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,26 @@ class Conditions:
     clock_blocks: int = 64
     increment_blocks: int = 4
     token_price_wei: int = 0
+
+    @classmethod
+    def for_blocks(cls, block_seconds: float, **given: int) -> Self:
+        """Return conditions that leave time where blocks are fast: answers take time, not blocks.
+
+        Args:
+            block_seconds: the time between blocks.
+            given: other conditions than those that are usual.
+        """
+        usual = cls()
+        least = {
+            "last_blocks": (usual.last_blocks, LAST_S),
+            "window_blocks": (usual.window_blocks, CLOCK_S),
+            "clock_blocks": (usual.clock_blocks, CLOCK_S),
+        }
+        chosen = {
+            name: min(max(blocks, ceil(seconds / max(block_seconds, 1e-3))), MAX_WINDOW_BLOCKS)
+            for name, (blocks, seconds) in least.items()
+        }
+        return cls(**{**chosen, **given})
 
     def __post_init__(self) -> None:
         if not 1 <= self.last_blocks <= MAX_WINDOW_BLOCKS:

@@ -34,6 +34,7 @@ from moot.offchain.errors import BondExhausted, ReceiptError, StoreError, UsageE
 from moot.offchain.receipts.book import Book
 from moot.offchain.receipts.conflicts import find_fault
 from moot.offchain.receipts.documents import read_receipt
+from moot.offchain.receipts.issuing import Conditions
 from moot.offchain.receipts.packed import PACKED_BYTES, SignedReceipt
 from tests.receipt_helpers import CLIENT, DOMAIN, make_key, make_provider, make_receipt, sign
 
@@ -298,6 +299,18 @@ def test_old_receipts_are_forgotten(tmp_path: Path) -> None:
         assert [it.receipt for it in book.list_from(0)] == kept[2:]
         following = issue(book, 125, 2)
         assert (following.number, following.total_wei, following.released_wei) == (3, 8, 4)
+
+
+@pytest.mark.parametrize(
+    ("block_seconds", "last", "clock"), [(12.0, 300, 64), (0.4, 1500, 250), (0.0, 50_400, 50_400)]
+)
+def test_conditions_are_times_where_blocks_are_fast(
+    block_seconds: float, last: int, clock: int
+) -> None:
+    """Whoever is challenged has seconds to answer, and whoever checks has minutes."""
+    found = Conditions.for_blocks(block_seconds, stake_wei=7)
+    assert (found.last_blocks, found.clock_blocks, found.window_blocks) == (last, clock, clock)
+    assert found.stake_wei == 7
 
 
 _SIGNER = """
