@@ -43,6 +43,7 @@ CONTEXT = 32
 PROMPTS = ("the cat", "the dog ate", "that hat, and")
 SEEDS = 3
 MOST_TOKENS = 6
+BOND_WEI = 10**18
 MOST_ANSWERS = 8
 """Clients have at most so many answers of a process before it is killed."""
 MOST_DELAY_S = 0.1
@@ -137,30 +138,22 @@ def ask(url: str, draw: random.Random) -> tuple[str, str | None]:
 def killed(net: Net, model: Path, log: Path) -> Iterator[str]:
     """Serve a model by a process of its own, and kill that at the end; yield where it answers."""
     options = ["--model", str(model), "--receipts", str(net.folder / "receipts"), "--json"]
+    sizes = ["--port", "0", "--slots", "2", "--context", str(CONTEXT)]
     bond = ["--config", str(net.configs["p"]), "--service", net.service, "--stake-wei", "1"]
-    command = [
-        MOOT,
-        "serve",
-        "--port",
-        "0",
-        "--slots",
-        "2",
-        "--context",
-        str(CONTEXT),
-        *options,
-        *bond,
-    ]
+    command = [MOOT, "serve", *options, *sizes, *bond]
     with (
         log.open("a") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,  # noqa: S603 - our own command
     ):
         assert process.stdout is not None
         try:
-            told = next(
-                (it for it in map(json.loads, process.stdout) if it["event"] == "answering"), None
-            )
-            assert told is not None, log.read_text()
-            yield told["url"]
+            told: dict[str, Any] = {}
+            while "answering" not in told:
+                line = process.stdout.readline()
+                assert line, log.read_text()
+                told[json.loads(line)["event"]] = json.loads(line)
+            assert told["covered"]["answers"] == BOND_WEI
+            yield told["answering"]["url"]
             assert process.poll() is None
         finally:
             process.send_signal(signal.SIGKILL)
