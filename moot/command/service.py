@@ -244,7 +244,8 @@ def publish(book: Path, config: Path | None, as_json: bool, **given: Any) -> Non
             return
         top = context.service.publish(receipts, first, context.address)
         count = len(receipts)
-        line = f"receipts {first} to {first + count - 1} are published"
+        several = f"receipts {first} to {first + count - 1} are published"
+        line = f"receipt {first} is published" if count == 1 else several
         tell("published", line, count=count, first=first, root=f"0x{top.hex()}")
 
 
