@@ -14,6 +14,7 @@ from moot.offchain.parties.settings import Settings
 
 if TYPE_CHECKING:
     from moot.offchain.parties.events import Tell
+    from moot.offchain.receipts.issuing import Conditions
     from moot.offchain.serving.answered import Issuer
     from moot.offchain.serving.checkpoints import Model
     from moot.offchain.serving.engine import Engine
@@ -63,10 +64,16 @@ _EXTRA = "moot serve needs starlette, uvicorn and transformers; pip install 'moo
     metavar="NAME=FOLDER",
     help="A LoRA adapter, as PEFT writes it: a model more, of this name.",
 )
-@click.option("--receipts", type=FOLDER, help="Where receipts and their answers are kept.")
+@click.option(
+    "--receipts",
+    type=FOLDER,
+    help="Where receipts and their answers are kept.  [default: receipts]",
+)
 @click.option("--no-receipts", is_flag=True, help="Answer without receipts; no key, no chain.")
 @click.option(
-    "--stake-wei", type=click.IntRange(1), help="What each answer is backed with; the least bond."
+    "--stake-wei",
+    type=click.IntRange(1),
+    help="What each answer is backed with.  [default: the least bond, 0.2 ETH]",
 )
 @click.option(
     "--token-price-wei",
@@ -76,7 +83,9 @@ _EXTRA = "moot serve needs starlette, uvicorn and transformers; pip install 'moo
     help="The price of a token that is read or written.",
 )
 @click.option(
-    "--cheat", default="", help="wrong-token:token=N: lie about this token of each answer."
+    "--cheat",
+    default="",
+    help="wrong-token:token=N: lie about this token of each answer, the first of which is 0.",
 )
 @setting_options("chain", "service", "key", "password_from")
 @json_lines
@@ -197,4 +206,15 @@ def _signing(
             )
             tell("begun", line, folder=str(folder.resolve()), provider=provider)
         look = Looking(context.service, provider)
+        _tell_cover(tell, look(conditions.last_blocks).bond_wei, conditions)
         yield Signing(Issuer(book, key.sign_digest, conditions, look))
+
+
+def _tell_cover(tell: "Tell", bond_wei: int, conditions: "Conditions") -> None:
+    """Say how many answers a bond covers, before the first one is refused for want of it."""
+    count, blocks = bond_wei // conditions.stake_wei, conditions.last_blocks
+    if count:
+        line = f"the bond covers {count:,} answers in any {blocks} blocks"
+    else:
+        line = "no bond covers an answer: all requests are refused; see `moot service stake`"
+    tell("covered", line, answers=count, blocks=blocks)

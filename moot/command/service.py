@@ -219,7 +219,10 @@ def redeem(file: Path, config: Path | None, as_json: bool, **given: Any) -> None
         mined = context.service.transact("redeem", *args, sender=context.address)
         (event,) = (it for it in mined.events if it.name == "Redeemed")
         paid = int(event.args["amount_wei"])
-        tell("redeemed", f"{_show(paid)} were paid", amount_wei=paid, gas=mined.gas_used)
+        owed = own.total_wei - context.service.get_redeemed(own.client, own.provider)
+        rest = f"; the balance had no more, and {_show(owed)} are owed" if owed else ""
+        about = {"amount_wei": paid, "owed_wei": owed, "gas": mined.gas_used}
+        tell("redeemed", f"{_show(paid)} were paid{rest}", **about)
 
 
 @service.command(short_help="Publish the receipts of a book, so that no others have their numbers.")
@@ -241,7 +244,8 @@ def publish(book: Path, config: Path | None, as_json: bool, **given: Any) -> Non
             return
         top = context.service.publish(receipts, first, context.address)
         count = len(receipts)
-        line = f"receipts {first} to {first + count - 1} are published"
+        several = f"receipts {first} to {first + count - 1} are published"
+        line = f"receipt {first} is published" if count == 1 else several
         tell("published", line, count=count, first=first, root=f"0x{top.hex()}")
 
 

@@ -148,7 +148,9 @@ def up(
 def add(name: str, folder: Path) -> None:
     """Make NAME.toml in the folder of a net, with a funded key, for a party started by hand.
 
-    It fits `moot provider run`, `moot watch`, `moot verifier run` and the verbs of `moot client`.
+    It fits `moot provider run`, `moot watch`, `moot verifier run`, `moot serve`, and the verbs of
+    `moot client`, `moot service` and `moot receipt`; these need a service, which `moot service
+    deploy` makes.
     """
     from moot.offchain.parties.testnet import configure, read_common  # noqa: PLC0415 - imports the chain
 

@@ -48,7 +48,7 @@ def play_answers(net: "Testnet", tell: "Lines", model: Path, providers: int, che
                 break  # a lie is enough
     if cheat and providers:
         net.await_event("watcher", "ended", DISPUTE_S)
-        tell("refuted", "the lie was narrowed to a scalar, and its provider has lost a bond")
+        tell("refuted", "the watcher has won, and the provider that lied has lost a bond")
 
 
 def _add_server(net: "Testnet", name: str, model: Path, cheat: str) -> str:

@@ -43,7 +43,7 @@ class Settings:
         store: the store with the jobs' programs, starts and batches: a client's folder, or where
             a provider fetches from.
         results: where providers serve what they have computed, and what a verifier asks them for.
-        folder: what a provider keeps.
+        folder: what the party keeps; one account's alone.
         host: the address at which a provider serves its results.
         port: the port of that address; 0 for any that is free.
         max_fee_gwei: the most that a unit of gas may cost, in gwei.

@@ -89,7 +89,8 @@ def test_bond_and_balance(net: Net) -> None:
         assert made.status == 0, made.stderr
         vouchers[ether] = net.folder / f"{ether}.json"
         vouchers[ether].write_text(made.stdout)
-    assert net.run("p", "redeem", str(vouchers["0.25"]))["amount_wei"] == ETHER // 4
+    redeemed = net.run("p", "redeem", str(vouchers["0.25"]))
+    assert (redeemed["amount_wei"], redeemed["owed_wei"]) == (ETHER // 4, 0)
     for file in vouchers.values():
         assert "nothing owed" in complaint(net.call("p", "redeem", str(file)), status=1)
     found = net.run("c", "show", provider, "--client", client)
@@ -98,6 +99,19 @@ def test_bond_and_balance(net: Net) -> None:
     assert (found["redeemed_wei"], found["funds_wei"]) == (ETHER // 4, ETHER // 20)
     stranger = net.call("c", "redeem", str(vouchers["0.1"]))
     assert "your key's is another" in complaint(stranger, status=2)
+
+
+def test_what_a_balance_lacks_stays_owed(net: Net) -> None:
+    """A voucher beyond the balance pays what is there, says the rest, and pays that later."""
+    provider = net.get_address("p")
+    net.run("c", "fund", provider, "0.1")
+    voucher = net.folder / "voucher.json"
+    voucher.write_text(net.call("c", "voucher", provider, "0.3").stdout)
+    first = net.run("p", "redeem", str(voucher))
+    assert (first["amount_wei"], first["owed_wei"]) == (ETHER // 10, ETHER // 5)
+    assert "0.2 ETH are owed" in first["line"]
+    net.run("c", "fund", provider, "0.5")
+    assert net.run("p", "redeem", str(voucher))["amount_wei"] == ETHER // 5
 
 
 def test_changed_vouchers_are_refused(net: Net) -> None:

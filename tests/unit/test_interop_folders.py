@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, GPT2LMHeadModel
+from transformers.utils import logging
 
 from moot.offchain.errors import CannotTranslate, UsageError
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.interop import from_pretrained, to_state_dict
+from moot.offchain.frontend.interop.folders import load_model
 from moot.offchain.frontend.load import load_recipe
 from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.interop_helpers import (
@@ -84,6 +86,14 @@ def test_the_weights_are_the_folders(folder: Path) -> None:
     assert recipe.batch(0)["input_ids"].shape == (2, 16)
     assert torch.equal(recipe.batch(5)["input_ids"], recipe.batch(5)["input_ids"])
     assert list(ask(recipe)) == ["logits"]
+
+
+def test_loading_draws_no_bars(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The library says nothing on stderr while it loads, and may draw again afterwards."""
+    was_shown = logging.is_progress_bar_enabled()
+    load_model(folder, torch.float32)
+    assert capfd.readouterr() == ("", "")
+    assert logging.is_progress_bar_enabled() == was_shown
 
 
 def test_a_masked_model_learns_to_find_what_is_hidden(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ BLOCKS = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
 
 @pytest.mark.slow
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The checkpoint is made, asked and checked; an answer with another token is found."""
+    """The checkpoint is made and asked, and the answer's document is there."""
     monkeypatch.chdir(tmp_path)
-    make, ask, check = BLOCKS
+    make, ask = BLOCKS
     names: dict[str, Any] = {"__name__": "document"}
     exec(compile(make, str(DOCUMENT), "exec"), names)  # noqa: S102 - our own document
     with serving(Path("checkpoint"), Path("kept"), Stamps()) as (url, *_):
@@ -27,10 +27,4 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         exec(compile(here, str(DOCUMENT), "exec"), names)  # noqa: S102 - likewise
         found = requests.get(f"{url}/v1/receipts/{names['said'].id}", timeout=9)
         names["client"].close()
-    Path("answer.json").write_text(found.text)
-    exec(compile(check, str(DOCUMENT), "exec"), names)  # noqa: S102 - likewise
-    document = found.json()
-    document["answer"][2] ^= 1
-    Path("answer.json").write_text(str(document).replace("'", '"'))
-    with pytest.raises(AssertionError, match="token 2 of the answer"):
-        exec(compile(check, str(DOCUMENT), "exec"), names)  # noqa: S102 - likewise
+    assert found.json()["receipt"] == names["said"].receipt

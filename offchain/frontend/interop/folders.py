@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +42,14 @@ def load_model(folder: Path, dtype: torch.dtype) -> Any:
     _check_files(folder)
     kind = _find_class(folder)
     try:
-        model, report = kind.from_pretrained(
-            folder,
-            dtype=dtype,
-            local_files_only=True,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
+        with _without_bars():
+            model, report = kind.from_pretrained(
+                folder,
+                dtype=dtype,
+                local_files_only=True,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
     except Exception as error:  # whatever a damaged file makes the library raise
         raise _refuse(folder, f"it can't be loaded ({show_error(error)})", _SAVED) from error
     absent = sorted(report["missing_keys"])
@@ -74,6 +77,20 @@ def load_tokenizer(folder: Path) -> Any:
     except Exception as error:  # as above
         problem = f"its tokenizer can't be loaded ({show_error(error)})"
         raise _refuse(folder, problem, "save it with tokenizer.save_pretrained(folder)") from error
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Keep the library's progress bars off stderr, which has lines of ours alone."""
+    from transformers.utils import logging  # noqa: PLC0415 - heavy and optional
+
+    was_shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_shown:
+            logging.enable_progress_bar()
 
 
 def _check_files(folder: Path) -> None:
