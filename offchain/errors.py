@@ -40,6 +40,7 @@
     ├── LogError                    a log of roundings is not that of the step
     │   └── WrongLog                a step's log is malformed, another step's, or turns too much
     ├── RequestRefused              an endpoint of a model does not answer a request
+    ├── NotChallenged               no service says that a job is about a receipt
     ├── ReceiptError                a receipt is malformed, or not signed by whom it names
     ├── RefereeError                the Python model of the referee rejected the call
     └── VerifierError               the bounded verifier gives no verdict

@@ -146,7 +146,7 @@ def is_sound(receipt: Receipt) -> bool:
         and 1 <= receipt.checkpoint_every <= receipt.steps <= MAX_STEPS
         and all(1 <= window <= MAX_BLOCKS for window in windows)
         and 1 <= receipt.increment_blocks <= receipt.clock_blocks
-        and 1 <= receipt.stake_wei <= min(MAX_BOND_WEI, receipt.open_wei)
+        and receipt.stake_wei <= min(MAX_BOND_WEI, receipt.open_wei)
         and receipt.issued_block <= receipt.last_block <= receipt.issued_block + MAX_WINDOW_BLOCKS
     )
 

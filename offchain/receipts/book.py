@@ -194,6 +194,8 @@ class Book:
             UsageError: no challenge of it could be decided.
             StoreError: it can't be written; then it is not signed.
         """
+        if draft.stake_wei < 1:
+            raise UsageError("nothing backs this receipt; stake 1 wei on it at least")
         with self._lock:
             numbered = self._number(draft)
             if not is_sound(numbered):

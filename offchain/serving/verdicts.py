@@ -94,6 +94,8 @@ def _list_obstacles(receipt: Receipt, asked: Asked, programs: Programs) -> Itera
     if not is_sound(receipt):
         yield "no challenge of it could be decided: its terms are not sound"
     yield from list_weaknesses(receipt)
+    if receipt.stake_wei == 0:
+        yield "nothing backs it: its stake is 0"
     if receipt.steps != asked.steps or receipt.checkpoint_every != receipt.steps:
         yield (
             f"it is of {receipt.steps} steps, and this answer takes {asked.steps}; "

@@ -32,6 +32,10 @@ UNREAD = ("calls", "accounts")
 """The tables of receipts, which no report draws."""
 
 
+OF_ANSWERS = {"receipts", "cover", "service"}
+"""The plots of answers by receipt, of which a sweep of auctions has none."""
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a small sweep that has what every plot needs."""
@@ -59,7 +63,9 @@ def test_a_report_has_every_plot_and_is_the_same_again(swept: Path, tmp_path: Pa
         told.append(json.loads(done.stdout))
         assert told[-1].pop("file") == str(path)
     assert told[0] == told[1]
-    assert told[0]["plots"] == {plot.name: "drawn" for plot in PLOTS}
+    plots = told[0]["plots"]
+    assert {it for it in plots if plots[it] != "drawn"} == OF_ANSWERS
+    assert plots.keys() == {plot.name for plot in PLOTS}
     assert told[0]["runs"] == 32
     assert told[0]["games"] > 0
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
@@ -177,12 +183,21 @@ def test_what_a_folder_lacks_is_said(tmp_path: Path) -> None:
     folder = make_sweep(tmp_path, "providers.lazy.capital_eth=2.5", reps=1)
     done = moot("report", str(folder), "--json")
     plots = json.loads(done.stdout)["plots"]
-    lacking = [plot for plot in PLOTS if plots[plot.name] != "drawn"]
+    lacking = [it for it in PLOTS if plots[it.name] != "drawn" and it.name not in OF_ANSWERS]
     assert [plot.name for plot in lacking] == ["profit", "audits", "griefing", "sybils"]
     page = (folder / "report.html").read_text()
     for plot in lacking:
         assert f"do not vary {plot.key.split()[0]}" in plots[plot.name]
         assert f"<code>{plot.command}</code>" in page
+
+
+def test_answers_by_receipt_are_drawn(tmp_path: Path) -> None:
+    """A market of answers has the plots that one of auctions lacks."""
+    words = ("inference", "--set", "jobs=3000", "-o", str(tmp_path / "answers"), "--json")
+    assert moot("market", *words).status == 0
+    done = moot("report", str(tmp_path / "answers"), "--json")
+    plots = json.loads(done.stdout)["plots"]
+    assert {plots[name] for name in OF_ANSWERS} == {"drawn"}
 
 
 @pytest.mark.parametrize("plot", [plot for plot in PLOTS if plot.command], ids=lambda p: p.name)

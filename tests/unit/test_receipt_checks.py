@@ -124,7 +124,8 @@ OTHER = Question([3, 1, 4, 1, 5], 9, Sampling(0.8, 0, 1.0, 8))
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"stake_wei": 0}, "not sound"),
+        ({"stake_wei": 0}, "nothing backs it"),
+        ({"released_wei": 10**18}, "not sound"),
         ({"steps": 3, "checkpoint_every": 3}, "another answer"),
         ({"checkpoint_every": 1}, "another answer"),
         ({"program_top": bytes(32)}, "another program"),

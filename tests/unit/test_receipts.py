@@ -155,7 +155,6 @@ def test_signature_has_one_form() -> None:
         {"window_blocks": 0},
         {"clock_blocks": 2**20 + 1},
         {"increment_blocks": 65},
-        {"stake_wei": 0},
         {"released_wei": 1},
         {"last_block": 99},
         {"last_block": 101 + MAX_WINDOW_BLOCKS},
@@ -255,8 +254,10 @@ def test_bond_is_not_signed_away(tmp_path: Path) -> None:
             issue(book, 110, 5, bond=10)
         assert issue(book, 110, 4, bond=10).number == 1
         assert issue(book, 111, 5, bond=10).released_wei == 6
-        with pytest.raises(UsageError, match="not sound"):
+        with pytest.raises(UsageError, match="nothing backs"):
             issue(book, 111, 0)
+        with pytest.raises(UsageError, match="not sound"):
+            issue(book, 111, 1, window=MAX_WINDOW_BLOCKS + 1)
 
 
 def test_book_is_one_providers(tmp_path: Path) -> None:
@@ -368,7 +369,7 @@ def test_files_are_read_in_three_forms(tmp_path: Path) -> None:
 
 def test_receipts_are_shown(tmp_path: Path) -> None:
     """`moot receipt show` shows a receipt, and ends with 3 if nobody can challenge it."""
-    for changes, status in (({}, 0), ({"stake_wei": 0}, 3)):
+    for changes, status in (({}, 0), ({"released_wei": 1}, 3)):
         signed = sign(make_receipt(**changes))
         (tmp_path / "r").write_bytes(signed.pack())
         shown = run_moot("receipt", "show", str(tmp_path / "r"), "--json")
