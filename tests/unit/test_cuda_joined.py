@@ -186,6 +186,7 @@ def test_rows_between_products_are_the_processor_s(attention: Attention, name: s
     check(captured, prepared, draw_operands())
 
 
+@pytest.mark.slow
 def test_training_has_the_same_state() -> None:
     """A GPT-2's attention and its gradients, whose weights both need, have the definition's."""
     recipe = set_precision(build("gpt2", "tiny"), "bf16")

@@ -90,6 +90,7 @@ def test_bfloat16_in_shards_is_widened(tmp_path: Path) -> None:
     assert loaded.name == tmp_path.name
 
 
+@pytest.mark.slow
 def test_int8_is_another_program(tmp_path: Path) -> None:
     """A model of int8 weights answers, by another program; an unknown precision is refused."""
     folder = make_checkpoint(tmp_path)
