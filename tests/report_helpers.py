@@ -5,6 +5,8 @@ from pathlib import Path
 from tests.end_to_end.command import moot
 
 ROOT = Path(__file__).parents[1]
+OF_ANSWERS = frozenset({"receipts", "cover", "service"})
+"""The plots of answers by receipt, of which a sweep of auctions has none."""
 EXAMPLE = ROOT / "examples" / "base_fee_plot.py"
 
 SETTINGS = (

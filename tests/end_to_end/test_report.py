@@ -24,16 +24,12 @@ from moot.sim.report.plots.table import PLOTS
 from moot.sim.report.results import Results
 from tests.end_to_end.command import complaint, moot
 from tests.quick import every
-from tests.report_helpers import EXAMPLE, ROOT, make_broken, make_sweep
+from tests.report_helpers import EXAMPLE, OF_ANSWERS, ROOT, make_broken, make_sweep
 
 GWEI = 10**9
 
 UNREAD = ("calls", "accounts")
 """The tables of receipts, which no report draws."""
-
-
-OF_ANSWERS = {"receipts", "cover", "service"}
-"""The plots of answers by receipt, of which a sweep of auctions has none."""
 
 
 @pytest.fixture(scope="module")
