@@ -12,7 +12,7 @@ COMPILE := $(BIN)/python -m compileall -qq -x '$(RARE)' $(VENV)/lib
 READY := $(VENV)/.ready
 # What tests deploy most, of an arithmetic of its own where it says so; it is kept with what else is
 # in the cache of Moot.
-CONTRACTS := transcendental leaf legality referee availability delivery \
+CONTRACTS := transcendental leaf legality referee availability delivery challenges service \
   exact/leaf exact/legality exact/referee
 FILES := moot/*.py moot/command bench contracts offchain sim tests docs examples
 

@@ -54,7 +54,7 @@ def _make_ours(programs: Programs, prompts: Tensor, tokens: int, *, has_claims: 
     limits = Limits(slots=len(prompts), prefix_bytes=0)
     engine = Engine(programs, limits, has_claims=has_claims)
     questions = [Question(prompt, tokens) for prompt in prompts.tolist()]
-    programs.find_answer(programs.find_length(questions[0]))
+    programs.find_program(questions[0])
 
     def run() -> Array:
         first: list[list[Array]] = [[] for _ in questions]

@@ -57,7 +57,7 @@ def make_programs(name: str) -> Programs:
 
 def answer_alone(programs: Programs, question: Question, steps: int) -> list[Array]:
     """Return the state after so many steps of the program of one text."""
-    program = programs.find_answer(programs.find_length(question))
+    program = programs.find_program(question)
     state = program.make_start(question)
     for step in range(steps):
         state = program.executor.run(state, (), step)

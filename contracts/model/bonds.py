@@ -1,13 +1,12 @@
 """What a service remembers: bonds of providers, balances of clients, batches, challenges."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from moot.contracts.model.checks import require
 from moot.contracts.model.receipts import Domain, Receipt, hash_announcement, is_sound
 from moot.contracts.model.signatures import is_signed
 from moot.contracts.model.types import Address, Event, Message, Store, Undoable
-from moot.contracts.reasons import Reason, Revert
+from moot.contracts.reasons import Reason
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tree import Digest
 
@@ -115,34 +114,6 @@ class Service(Undoable):
     def announce(self, name: str, *args: object) -> None:
         """Add an event."""
         self.events.append(Event(name, args))
-
-
-def make_call(
-    service: Service,
-    name: str,
-    message: Message,
-    args: Sequence[object],
-    calls: Mapping[str, Callable[..., None]],
-    payable: frozenset[str],
-) -> tuple[Event, ...]:
-    """Make one of the service's calls and return its events; those of a match are the referee's.
-
-    Raises:
-        Revert: the call is refused; the service is as it was.
-    """
-    money = service.balance_wei, service.burned_wei
-    service.events = []
-    try:
-        service.balance_wei += message.value_wei
-        require(message.value_wei == 0 or name in payable, Reason.NO_REASON)
-        calls[name](service, message, *args)
-    except Revert:
-        service.rollback()
-        service.balance_wei, service.burned_wei = money
-        service.events = []
-        raise
-    service.commit()
-    return tuple(service.events)
 
 
 def require_signed(digest: Digest, signature: bytes, signer: Address) -> None:

@@ -9,7 +9,14 @@ from typing import Final
 
 from eth_abi.abi import encode
 
-from moot.contracts.model.types import MAX_BLOCKS, MAX_BOND_WEI, NOBODY, Address, Terms
+from moot.contracts.model.types import (
+    MAX_BLOCKS,
+    MAX_BOND_WEI,
+    MIN_BOND_WEI,
+    NOBODY,
+    Address,
+    Terms,
+)
 from moot.contracts.reasons import LeafMode
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tags import Tag
@@ -95,6 +102,11 @@ class Receipt:
     def open_wei(self) -> int:
         """The stakes that had not ended when it was issued, its own among them, as it says."""
         return self.total_wei - self.released_wei
+
+    @property
+    def bond_wei(self) -> int:
+        """What a challenger brings: its stake, or the least bond of a match if that is more."""
+        return max(MIN_BOND_WEI, self.stake_wei)
 
     def make_terms(self, bond_wei: int) -> Terms:
         """Return the terms of a challenge: joining begins with the next block."""

@@ -5,6 +5,7 @@ A handler `on_<call>` takes the store, the message and the call's arguments. A f
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from moot.contracts.model import descent, legality, tournament, verdicts
 from moot.contracts.model.checks import require
@@ -32,15 +33,29 @@ def call(store: Store, name: str, message: Message, *args: object) -> tuple[Even
     return make_call(store, name, message, args, CALLS, _PAYABLE)
 
 
+class Memory(Protocol):
+    """What a contract remembers: its money, its events, and the way back from a refused call."""
+
+    balance_wei: int
+    burned_wei: int
+    events: list[Event]
+
+    def commit(self) -> None:
+        """Keep what was written."""
+
+    def rollback(self) -> None:
+        """Undo what was written."""
+
+
 def make_call(
-    store: Store,
+    store: Memory,
     name: str,
     message: Message,
     args: Sequence[object],
     calls: Mapping[str, Callable[..., None]],
     payable: frozenset[str],
 ) -> tuple[Event, ...]:
-    """Make one of the calls of a referee, whichever it has, and return its events.
+    """Make one of the calls of a contract, whichever it has, and return its events.
 
     Raises:
         Revert: the call is refused; the store is as it was.

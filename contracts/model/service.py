@@ -12,12 +12,12 @@ from moot.contracts.model.bonds import (
     NOTHING,
     Batch,
     Service,
-    make_call,
     require_receipt,
     require_signed,
 )
 from moot.contracts.model.checks import get_member, require
 from moot.contracts.model.receipts import MAX_WINDOW_BLOCKS, Receipt, Voucher
+from moot.contracts.model.referee import make_call
 from moot.contracts.model.types import MIN_BOND_WEI, Address, Event, Message
 from moot.contracts.reasons import Reason, Standing, Status
 from moot.offchain.commitments.tree import Digest
@@ -141,7 +141,7 @@ def on_challenge(
     digest = require_receipt(service, message, receipt, signature, (top, salt))
     require(message.block <= receipt.last_block, Reason.RECEIPT_PAST)
     _require_unrefuted(service, digest, receipt.provider)
-    wanted_wei = max(MIN_BOND_WEI, receipt.stake_wei)
+    wanted_wei = receipt.bond_wei
     require(message.value_wei == wanted_wei, Reason.WRONG_VALUE)
     bond = service.get_stake(receipt.provider)
     bond_wei = min(wanted_wei, bond.all_wei)

@@ -332,16 +332,13 @@ def _check(
 def _look(settings: "Settings", tell: "Lines", signed: "SignedReceipt") -> dict[str, Any]:
     """Return what a service says of a receipt: whether it may be challenged, and what backs it."""
     from moot.offchain.parties.services import opened_service  # noqa: PLC0415 - the chain
+    from moot.offchain.receipts.packed import require_same  # noqa: PLC0415 - imports eth_utils
     from moot.offchain.receipts.weakness import ANNOUNCING_BLOCKS  # noqa: PLC0415 - imports numpy
 
     receipt = signed.receipt
     with opened_service(settings, tell, signs=False) as context:
         service, block = context.service, context.service.chain.block_number()
-        if service.domain != signed.domain:
-            raise UsageError(
-                f"the receipt is for service {signed.domain.service} on chain "
-                f"{signed.domain.chain_id}, which is not this one"
-            )
+        require_same(service.domain, signed.domain, "receipt")
         bond_wei = service.get_bond(receipt.provider, receipt.last_block)
         job = service.find_job(signed.digest)
     lines = []

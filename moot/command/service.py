@@ -203,15 +203,12 @@ def voucher(
 def redeem(file: Path, config: Path | None, as_json: bool, **given: Any) -> None:  # noqa: FBT001 - click
     """Be paid what the voucher in FILE promises you beyond what earlier ones have paid."""
     from moot.offchain.receipts.documents import read_json  # noqa: PLC0415 - imports eth_abi
+    from moot.offchain.receipts.packed import require_same  # noqa: PLC0415 - likewise
     from moot.offchain.receipts.service import SignedVoucher  # noqa: PLC0415 - likewise
 
     found = SignedVoucher.from_json(read_json(file))
     with _opened(config, given, as_json=as_json, signs=True) as (context, tell):
-        if found.domain != context.service.domain:
-            raise UsageError(
-                f"the voucher is for service {found.domain.service} on chain "
-                f"{found.domain.chain_id}; choose that --service"
-            )
+        require_same(context.service.domain, found.domain, "voucher")
         own = found.voucher
         if own.provider != context.address:
             raise UsageError(f"the voucher is for {own.provider}, and your key's is another")

@@ -21,7 +21,7 @@ from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
-from moot.offchain.receipts.packed import SignedReceipt
+from moot.offchain.receipts.packed import SignedReceipt, require_same
 from moot.offchain.receipts.service import ChainService
 from moot.offchain.receipts.weakness import ANNOUNCING_BLOCKS, list_weaknesses
 
@@ -63,7 +63,7 @@ def accuse(settings: Settings, tell: Tell, signed: SignedReceipt, task: Task) ->
     run.compute()
     case = _Case(signed, run, store)
     with opened_service(settings, tell, signs=True) as context:
-        _require_service(context, signed)
+        require_same(context.service.domain, signed.domain, "receipt")
         if run.history.top == signed.receipt.history:
             return _refute_answer(context, tell, case)
         challenges = context.service.challenges
@@ -102,21 +102,13 @@ def accuse_of_conflict(
     store = Store(Path(settings.folder) / "conflicts" / (digests[0] + digests[1]).hex()[:96])
     store.disk.make_private()
     with opened_service(settings, tell, signs=True) as context:
-        _require_service(context, pair[0])
+        require_same(context.service.domain, pair[0].domain, "receipt")
         salt = _get_salt(store)
         _announce(context, digests, salt)
         context.service.prove_conflict(pair, salt, context.address)
     provider = pair[0].receipt.provider
     line = f"{provider} has lost its bond: two of its receipts do not go together"
     tell("faulted", line, fault=Fault.CONFLICT.name, provider=provider)
-
-
-def _require_service(context: ServiceContext, signed: SignedReceipt) -> None:
-    if context.service.domain != signed.domain:
-        raise UsageError(
-            f"the receipt is for service {signed.domain.service} on chain "
-            f"{signed.domain.chain_id}; choose that --service"
-        )
 
 
 def require_worth(settings: Settings, tell: Tell, signed: SignedReceipt) -> None:
@@ -129,7 +121,7 @@ def require_worth(settings: Settings, tell: Tell, signed: SignedReceipt) -> None
         ChainError: the chain fails.
     """
     with opened_service(settings, tell, signs=False) as context:
-        _require_service(context, signed)
+        require_same(context.service.domain, signed.domain, "receipt")
         service, provider = context.service, signed.receipt.provider
         is_open = _find_open(context, signed) is not None
         if not is_open and service.get_stake(provider).all_wei == 0:
@@ -150,7 +142,7 @@ def _require_chance(service: ChainService, settings: Settings, signed: SignedRec
         raise UsageError(
             f"{left_wei:,} wei are left of the provider's bond, too little for a challenge"
         )
-    risked_wei = min(left_wei, max(MIN_BOND_WEI, receipt.stake_wei))
+    risked_wei = min(left_wei, receipt.bond_wei)
     if risked_wei > to_wei(settings.most_bond):
         raise UsageError(
             f"a challenge needs a bond of {risked_wei:,} wei, above the highest bond (most_bond); "
@@ -202,7 +194,7 @@ def _find_job(
         _require_chance(service, settings, signed)
         salt = _get_salt(case.store)
         _announce(context, (signed.digest, top), salt)
-        value_wei = max(MIN_BOND_WEI, signed.receipt.stake_wei)
+        value_wei = signed.receipt.bond_wei
         try:
             job_id = service.challenge(signed, top, salt, context.address, value_wei)
         except Reverted:

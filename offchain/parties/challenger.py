@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from moot.contracts.model.types import Job
-from moot.contracts.reasons import Standing, Status
+from moot.contracts.reasons import Status
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.datastore.objects import compute_batches_root
 from moot.offchain.errors import UsageError
 from moot.offchain.parties.context import PartyContext
-from moot.offchain.parties.daemon import opened_daemon
+from moot.offchain.parties.daemon import play_one
 from moot.offchain.parties.events import Tell
 from moot.offchain.parties.settings import Settings
 from moot.offchain.parties.turns import Seat
@@ -16,10 +16,6 @@ from moot.offchain.parties.watcher import Watcher
 from moot.offchain.parties.works import Work
 from moot.offchain.providers.publication import list_headers
 from moot.offchain.training.claim import Claim
-
-
-class _JobLeft(Exception):  # noqa: N818 - no fault: it ends the daemon's turns
-    """The one job of a challenger is over, or was not taken."""
 
 
 class Challenger(Watcher):
@@ -32,7 +28,6 @@ class Challenger(Watcher):
 
     def __init__(self, context: PartyContext, jobs: Sequence[int]) -> None:
         super().__init__(context, jobs, 1.0)
-        self.standing = Standing.NONE
 
     def observe(self, work: Work, seat: Seat) -> None:
         """See Watcher; a job in which nobody has claimed anything is left when none can be."""
@@ -45,8 +40,7 @@ class Challenger(Watcher):
         """See PartyDaemon; with the job's end this one's work is over."""
         super().leave(work, problem)
         if self._is_watched(work.job_id):
-            self.standing = self.context.referee.member(work.job_id, self.context.address).standing
-            raise _JobLeft
+            self.end_with(work)
 
 
 def challenge(settings: Settings, tell: Tell, job_id: int, claim: Claim) -> bool:
@@ -70,13 +64,7 @@ def challenge(settings: Settings, tell: Tell, job_id: int, claim: Claim) -> bool
         require_about(job_id, context.find_job(job_id), claim)
         return Challenger(context, [job_id])
 
-    with opened_daemon(make, settings, tell) as daemon:
-        assert isinstance(daemon, Challenger)
-        try:
-            daemon.run()
-        except _JobLeft:
-            return daemon.standing is Standing.PAID
-    raise AssertionError("a daemon runs until it is ended")
+    return play_one(make, settings, tell)
 
 
 def require_about(job_id: int, job: Job, claim: Claim) -> None:

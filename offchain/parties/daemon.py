@@ -54,6 +54,18 @@ from moot.offchain.parties.workshop import Checks, Result, Workshop, plan_errand
 SPENT = "spent"
 
 
+class JobLeft(Exception):  # noqa: N818 - no fault: it ends the daemon's turns
+    """The one job of a party is over, or was not taken.
+
+    Attributes:
+        standing: where its account stands in it.
+    """
+
+    def __init__(self, standing: Standing) -> None:
+        super().__init__(standing.name)
+        self.standing = standing
+
+
 class PartyDaemon:
     """A party that runs until its process is ended, with all its jobs."""
 
@@ -178,6 +190,10 @@ class PartyDaemon:
         self.workshop.cancel(work.job_id)
         self.context.referee.drop(work.job_id)
         self.works.pop(work.job_id, None)
+
+    def end_with(self, work: Work) -> None:
+        """End the turns of a party, which has left its one job (`JobLeft`)."""
+        raise JobLeft(self.context.referee.member(work.job_id, self.context.address).standing)
 
     def recall(self, work: Work) -> Recalled | None:
         """Return what was computed of a job, None if nothing was."""
@@ -432,3 +448,19 @@ def opened_daemon(
             else:
                 yield daemon
                 return
+
+
+def play_one(make: Callable[[PartyContext], PartyDaemon], settings: Settings, tell: Tell) -> bool:
+    """Play the one job of a party to its end, and return whether its account has won.
+
+    Args:
+        make: seats the party in its context; it raises JobLeft when it leaves that job.
+        settings: what it is told.
+        tell: takes events.
+    """
+    with opened_daemon(make, settings, tell) as daemon:
+        try:
+            daemon.run()
+        except JobLeft as end:
+            return end.standing is Standing.PAID
+    raise AssertionError("a daemon runs until it is ended")

@@ -12,7 +12,7 @@ from moot.contracts.reasons import Standing, Status
 from moot.offchain.datastore.store import open_store
 from moot.offchain.errors import NotChallenged
 from moot.offchain.parties.context import Deputy, PartyContext, StandIn
-from moot.offchain.parties.daemon import PartyDaemon, opened_daemon
+from moot.offchain.parties.daemon import PartyDaemon, opened_daemon, play_one
 from moot.offchain.parties.events import Tell
 from moot.offchain.parties.recall import Recalled
 from moot.offchain.parties.settings import Settings
@@ -28,10 +28,6 @@ FindTask = Callable[[int, Terms], Task | None]
 It raises NotChallenged where no service says, as yet, that a receipt is challenged by that job:
 anybody may open one in anybody's name.
 """
-
-
-class _JobLeft(Exception):  # noqa: N818 - no fault: it ends the daemon's turns
-    """The one job of a party is over."""
 
 
 class Defender(PartyDaemon):
@@ -50,7 +46,6 @@ class Defender(PartyDaemon):
     ) -> None:
         super().__init__(context)
         self._find_task, self._only = find_task, job_id
-        self.standing = Standing.NONE
 
     def consider(self, work: Work) -> None:
         """See PartyDaemon."""
@@ -79,8 +74,7 @@ class Defender(PartyDaemon):
         """See PartyDaemon; with the end of the only job this one's work is over."""
         super().leave(work, problem)
         if work.job_id == self._only:
-            self.standing = self.context.referee.member(work.job_id, self.context.address).standing
-            raise _JobLeft
+            self.end_with(work)
 
     def _sit_down(self, work: Work, run: Recalled) -> None:
         self.set_aside(work)
@@ -111,13 +105,7 @@ def play_challenge(
     def make(context: PartyContext) -> Defender:
         return Defender(context, find_task, job_id)
 
-    with opened_daemon(make, replace(settings, referee=challenges), tell) as daemon:
-        assert isinstance(daemon, Defender)
-        try:
-            daemon.run()
-        except _JobLeft:
-            return daemon.standing is Standing.PAID
-    raise AssertionError("a daemon runs until it is ended")
+    return play_one(make, replace(settings, referee=challenges), tell)
 
 
 def defend(settings: Settings, tell: Tell, challenges: str, find_task: FindTask) -> None:

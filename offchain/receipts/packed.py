@@ -11,7 +11,7 @@ from moot.contracts.model.receipts import RECEIPT_TYPES, VERSION, Domain, Receip
 from moot.contracts.model.signatures import SIGNATURE_BYTES, is_signed
 from moot.contracts.model.types import Address
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.errors import ReceiptError
+from moot.offchain.errors import ReceiptError, UsageError
 
 _WIDTHS = {"bytes32": 32, "address": 20, "uint32": 4, "uint64": 8, "uint96": 12, "uint128": 16}
 _CHAIN_BYTES, _ADDRESS_BYTES = 8, 20
@@ -87,6 +87,15 @@ class SignedReceipt:
         except (binascii.Error, ValueError) as error:
             raise ReceiptError("the receipt is not base64") from error
         return cls.unpack(data)
+
+
+def require_same(service: Domain, signed: Domain, what: str) -> None:
+    """Refuse what is signed for another service, a receipt or a voucher (`UsageError`)."""
+    if signed != service:
+        raise UsageError(
+            f"the {what} is for service {signed.service} on chain {signed.chain_id}; choose that "
+            "--service"
+        )
 
 
 def _pack_field(kind: str, value: Any) -> bytes:

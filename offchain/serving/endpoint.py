@@ -14,6 +14,7 @@ from starlette.requests import Request as Call
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from moot.contracts.model.types import NOBODY
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import BondExhausted, MootError, RequestRefused
 from moot.offchain.serving import metrics, replies
@@ -28,9 +29,6 @@ from moot.offchain.serving.speech import Odds, Speech, find_odds
 
 CLIENT = "Moot-Client"
 """The header by which a client says its address, to which its receipts are."""
-
-NOBODY = "0x" + 40 * "0"
-"""The address of a client that says none."""
 
 _Item = Piece | Answered | MootError | None
 

@@ -59,6 +59,12 @@ class AnswerProgram:
         """The numbers of the state's slots, by name."""
         return {slot.name: number for number, slot in enumerate(self.program.state)}
 
+    @property
+    def writer(self) -> int:
+        """The operator whose output the tokens are after a step."""
+        sink = self.program.nodes[self.program.first_sink + self.slots[TOKENS]]
+        return sink.operands[0].reference
+
     @cached_property
     def executor(self) -> Executor:
         """What runs it step by step."""
@@ -165,6 +171,10 @@ class Programs:
         while lengths[-1] < self.context:
             lengths.append(min(2 * lengths[-1], self.context))
         return lengths
+
+    def find_program(self, question: Question) -> AnswerProgram:
+        """Return the program that answers a question."""
+        return self.find_answer(self.find_length(question))
 
     def find_answer(self, length: int) -> AnswerProgram:
         """Return the program of answers of a length."""

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from moot.contracts.model.types import Terms
 from moot.offchain import bounded_json
 from moot.offchain.commitments.tensors import compute_tensor_root
@@ -86,7 +84,7 @@ def read_question(request: Mapping[str, Any]) -> Question:
 
 def make_task(programs: Programs, asked: Question, steps: int) -> Task:
     """Return the task of an answer: the one-row program, run for so many steps."""
-    program = programs.find_answer(programs.find_length(asked))
+    program = programs.find_program(asked)
     return Task(program.program, program.make_start(asked), lambda _: (), steps, steps)
 
 
@@ -101,7 +99,7 @@ def _read_tokens(tokens: Any) -> tuple[int, ...]:
 def _read_count(number: Any) -> int:
     if type(number) is not int or not 0 <= number < 1 << 64:
         raise TypeError(f"{number!r:.40} is no count")
-    return int(np.uint64(number))
+    return number
 
 
 FindModels = Callable[[Mapping[str, Any]], Iterable[Programs]]
@@ -162,7 +160,7 @@ class TaskFinder:
         for programs in self.find_models(document):
             if question.tokens > programs.context:
                 continue
-            program = programs.find_answer(programs.find_length(question))
+            program = programs.find_program(question)
             found = program.header.top, program.hash_start(question)
             if found == (receipt.program_top, receipt.start_root):
                 return make_task(programs, question, receipt.steps)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from moot.contracts.model.receipts import Receipt, is_sound
-from moot.offchain.programs.graph import Kind, Origin
 from moot.offchain.receipts.packed import SignedReceipt
 from moot.offchain.receipts.weakness import list_weaknesses
 from moot.offchain.serving.checking import check_answer
-from moot.offchain.serving.programs import TOKENS, AnswerProgram, Programs
+from moot.offchain.serving.programs import TOKENS, Programs
 from moot.offchain.serving.tasks import Asked
 
 
@@ -73,8 +72,7 @@ def check_receipt(signed: SignedReceipt, asked: Asked, programs: Programs) -> Ch
     token, answered = check_answer(programs, asked.question, asked.answer)
     if token is not None:
         place = len(asked.question.prompt) + token
-        program = programs.find_answer(programs.find_length(asked.question))
-        operator = find_writer(program, TOKENS)
+        operator = programs.find_program(asked.question).writer
         line = (
             f"token {token} of the answer, {asked.answer[token]}, is not what the model chooses: "
             f"operator {operator} of step {place - 1}, element {place}"
@@ -106,7 +104,7 @@ def _list_obstacles(receipt: Receipt, asked: Asked, programs: Programs) -> Itera
         yield f"the model sees {most} tokens, and the question is about {asked.question.tokens}"
     if max(*asked.question.prompt, *asked.answer) >= vocabulary:
         yield f"the text has tokens that are none of the model's {vocabulary}"
-    program = programs.find_answer(programs.find_length(asked.question))
+    program = programs.find_program(asked.question)
     header = program.header
     stated = (receipt.layout, receipt.program_top, receipt.operators, receipt.state_slots)
     if stated != (header.layout, header.top, header.operators, header.state_slots):
@@ -117,12 +115,3 @@ def _list_obstacles(receipt: Receipt, asked: Asked, programs: Programs) -> Itera
         yield "what it calls the answer are not the tokens"
     if receipt.answer != asked.hash_text(program):
         yield "it is of another text than this file's"
-
-
-def find_writer(program: AnswerProgram, name: str) -> int:
-    """Return the operator whose output a slot has after a step."""
-    slot, nodes = program.slots[name], program.program.nodes
-    sinks = [node for node in nodes if node.kind is Kind.SINK]
-    (operand,) = sinks[slot].operands
-    assert operand.origin is Origin.NODE
-    return operand.reference

@@ -3,6 +3,7 @@
 The tests are run in this process; what they call is recorded with the state before it.
 """
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any
@@ -56,19 +57,24 @@ def play_tests() -> tuple[list[Made], list[Said]]:
     """Run the tests, and return the calls that they make."""
     found = _Recorder()
     places = [
-        patch.object(Machine, "__init__", _wrap(Machine.__init__, found.watch)),
+        patch.object(Machine, "__init__", found.notes.wrap()),
         patch.object(Vaults, "__init__", _wrap(Vaults.__init__, found.begin)),
         patch.object(Machine, "call", found.make_call()),
     ]
+    run_tests(places, *TESTS)
+    return found.made, found.said
+
+
+def run_tests(places: Sequence[Any], *words: str) -> None:
+    """Run tests in this process, which have to pass, under some patches."""
     for place in places:
         place.start()
     try:
-        status = pytest.main([*OPTIONS, *TESTS])
+        status = pytest.main([*OPTIONS, *words])
     finally:
         for place in places:
             place.stop()
     assert status == 0, "the tests fail"
-    return found.made, found.said
 
 
 def copy_vault(vault: Vault) -> Vault:
@@ -88,18 +94,18 @@ def _wrap(usual: Any, then: Any) -> Any:
     return wrapped
 
 
-class _Recorder:
-    """Records calls; machines are kept, so that no two have one number."""
+class Notes:
+    """The words that machines write; machines are kept, so that no two have one number."""
 
     def __init__(self) -> None:
-        self.made: list[Made] = []
-        self.said: list[Said] = []
         self._touched: dict[int, dict[tuple[bytes, int], None]] = {}
-        self._names: dict[int, tuple[str, bytes]] = {}
         self._machines: list[Machine] = []
 
-    def watch(self, machine: Machine) -> None:
-        """Note which words a machine writes from now on."""
+    def wrap(self) -> Any:
+        """Return how machines are made whose writes are noted."""
+        return _wrap(Machine.__init__, self._watch)
+
+    def _watch(self, machine: Machine) -> None:
         touched = self._touched[id(machine)] = {}
         self._machines.append(machine)
         state = machine._state
@@ -115,11 +121,33 @@ class _Recorder:
 
         state.set_storage, state.set_balance = note_word, note_balance
 
+    def add_balance(self, machine: Machine, address: bytes) -> None:
+        """Note a balance, too, which nobody may have written."""
+        self._touched[id(machine)][address, BALANCE] = None
+
+    def read(self, machine: Machine) -> Words:
+        """Return the words that a machine has written, as they are now."""
+        state = machine._state
+        return {
+            (it, slot): state.get_balance(it) if slot == BALANCE else state.get_storage(it, slot)
+            for it, slot in self._touched[id(machine)]
+        }
+
+
+class _Recorder:
+    """Records calls."""
+
+    def __init__(self) -> None:
+        self.made: list[Made] = []
+        self.said: list[Said] = []
+        self.notes = Notes()
+        self._names: dict[int, tuple[str, bytes]] = {}
+
     def begin(self, vaults: "Vaults[Any]") -> None:
         """Note which contract a machine has, and record what its model is asked."""
         name, play = vaults.play.__module__.rpartition(".")[2], vaults.play
         self._names[id(vaults.machine)] = name, vaults.contract.raw
-        self._touched[id(vaults.machine)][vaults.contract.raw, BALANCE] = None
+        self.notes.add_balance(vaults.machine, vaults.contract.raw)
 
         def record(vault: Vault, call: str, message: Message, *args: Any) -> tuple[Event, ...]:
             self.said.append(Said(name, copy_vault(vault), call, message, args))
@@ -134,14 +162,7 @@ class _Recorder:
         def call(machine: Machine, to: bytes, data: bytes, **where: Any) -> Result:
             name, raw = self._names.get(id(machine), ("", b""))
             if name and to == raw:
-                self.made.append(Made(name, data, before=self._read_words(machine), **where))
+                self.made.append(Made(name, data, before=self.notes.read(machine), **where))
             return usual(machine, to, data, **where)
 
         return call
-
-    def _read_words(self, machine: Machine) -> Words:
-        state = machine._state
-        return {
-            (it, slot): state.get_balance(it) if slot == BALANCE else state.get_storage(it, slot)
-            for it, slot in self._touched[id(machine)]
-        }

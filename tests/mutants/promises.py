@@ -6,7 +6,7 @@ compare what it has said, logged, written and paid with the model; so what diffe
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,6 +35,10 @@ class Probe:
     functions: frozenset[Function]
 
 
+Recording = Callable[[], tuple[dict[str, Artifact], list[Probe]]]
+Answering = Callable[[Made], tuple[Any, ...] | None]
+
+
 class Stage:
     """A machine with the referee and one of the contracts."""
 
@@ -45,13 +49,22 @@ class Stage:
 
     def ask(self, made: Made) -> tuple[Any, ...]:
         """Make a call; return the reason for a refusal, or output, logs and what is written."""
-        memory = Memory(made.before)
-        self.machine.remember_in(memory)
-        where = {"sender": made.sender, "value_wei": made.value_wei, "block": made.block}
-        result = self.machine.call(self.raw, made.data, **where)  # type: ignore[arg-type] # by name
-        if result.reason is not None:
-            return (result.reason,)
-        return (result.output, result.logs, memory.list_changes())
+        return ask(self.machine, self.raw, made)
+
+
+def ask(machine: Machine, raw: bytes, made: Made) -> tuple[Any, ...]:
+    """Make a call of a contract of a machine, on the storage that it was made on.
+
+    Returns:
+        The reason for a refusal, or output, logs and what is written.
+    """
+    memory = Memory(made.before)
+    machine.remember_in(memory)
+    where = {"sender": made.sender, "value_wei": made.value_wei, "block": made.block}
+    result = machine.call(raw, made.data, **where)  # type: ignore[arg-type] # by name
+    if result.reason is not None:
+        return (result.reason,)
+    return (result.output, result.logs, memory.list_changes())
 
 
 class Judge:
@@ -59,16 +72,22 @@ class Judge:
 
     Attributes:
         SECONDS: how long a mutant may take.
+        CONTRACTS: the names of the contracts.
+        EVERYWHERE: functions of which no call is known not to enter them.
+        RECORD: compiles the contracts, and records what they answer.
         order: the places of the calls, those first that have told mutants apart lately.
     """
 
     SECONDS: ClassVar[int] = 300
+    CONTRACTS: ClassVar[tuple[str, ...]] = CONTRACTS
+    EVERYWHERE: ClassVar[frozenset[str]] = frozenset({""})
+    RECORD: ClassVar[Recording]
 
     def __init__(self) -> None:
         self._sources = read_sources(SOURCE_DIR, ORDERED.contracts)
-        self._closures = {name: frozenset(self._close(f"{name}.vy")) for name in CONTRACTS}
-        self._originals, self._probes = run_apart(_record, seconds=RECORDING_SECONDS)
-        for name in CONTRACTS:
+        self._closures = {name: frozenset(self._close(f"{name}.vy")) for name in self.CONTRACTS}
+        self._originals, self._probes = run_apart(self.RECORD, seconds=RECORDING_SECONDS)
+        for name in self.CONTRACTS:
             load(name, self._sources)
         self.order = list(range(len(self._probes)))
 
@@ -81,7 +100,7 @@ class Judge:
 
     def judge(self, mutant: Mutant) -> tuple[str, int]:
         """Return what becomes of a mutant, and the place of the call that kills it, if one does."""
-        names = [name for name in CONTRACTS if mutant.file in self._closures[name]]
+        names = [name for name in self.CONTRACTS if mutant.file in self._closures[name]]
         sources = {**self._sources, mutant.file: mutant.text}
         try:
             artifacts = {name: build(name, sources) for name in names}
@@ -89,14 +108,22 @@ class Judge:
             return "stillborn", -1
         if all(artifacts[name].bytecode == self._originals[name].bytecode for name in names):
             return "same", -1
-        stages = {name: Stage(artifacts[name]) for name in names}
+        answer = self.open(artifacts)
+        is_everywhere = mutant.function in self.EVERYWHERE
         for place in self.order:
             probe = self._probes[place]
-            is_near = not mutant.function or (mutant.file, mutant.function) in probe.functions
-            is_asked = is_near and probe.made.contract in stages
-            if is_asked and stages[probe.made.contract].ask(probe.made) != probe.answer:
+            is_near = is_everywhere or (mutant.file, mutant.function) in probe.functions
+            if is_near and answer(probe.made) not in (None, probe.answer):
                 return "killed", place
         return "survived", -1
+
+    def open(self, artifacts: Mapping[str, Artifact]) -> Answering:
+        """Return what answers calls by contracts of which some are mutants.
+
+        It returns None for a call of a contract that is none of these.
+        """
+        stages = {name: Stage(artifact) for name, artifact in artifacts.items()}
+        return lambda made: stages[made.contract].ask(made) if made.contract in stages else None
 
 
 def _record() -> tuple[dict[str, Artifact], list[Probe]]:
@@ -126,3 +153,6 @@ def _record() -> tuple[dict[str, Artifact], list[Probe]]:
 
 def _play() -> list[Made]:
     return play_tests()[0]
+
+
+Judge.RECORD = staticmethod(_record)

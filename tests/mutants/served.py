@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-import pytest
-
 from moot.contracts.model.bonds import Service
 from moot.contracts.model.service_invariants import copy_service
 from moot.contracts.model.types import Message
 from moot.offchain.commitments.keccak import keccak256
-from tests.machine import Machine, Result, Words
-from tests.mutants.played import BALANCE, OPTIONS, Made
+from tests.machine import Machine, Result
+from tests.mutants.played import Made, Notes, run_tests
 from tests.referee.services import Services
 
 TESTS = ("tests/referee/test_service.py", "tests/attacks/test_receipts.py")
@@ -38,53 +36,22 @@ def play_tests() -> tuple[list[Made], list[Said]]:
     """Run the tests, and return the calls that they make."""
     found = _Recorder()
     places = [
-        patch.object(Machine, "__init__", found.watch_machines()),
+        patch.object(Machine, "__init__", found.notes.wrap()),
         patch.object(Machine, "call", found.record_made()),
         patch.object(Services, "_call", found.record_said()),
     ]
-    for place in places:
-        place.start()
-    try:
-        status = pytest.main([*OPTIONS, "-m", "not slow", *TESTS])
-    finally:
-        for place in places:
-            place.stop()
-    assert status == 0, "the tests fail"
+    run_tests(places, "-m", "not slow", *TESTS)
     return found.made, found.said
 
 
 class _Recorder:
-    """Records calls; machines are kept, so that no two have one number."""
+    """Records calls."""
 
     def __init__(self) -> None:
         self.made: list[Made] = []
         self.said: list[Said] = []
-        self._touched: dict[int, dict[tuple[bytes, int], None]] = {}
+        self.notes = Notes()
         self._names: dict[int, dict[bytes, str]] = {}
-        self._machines: list[Machine] = []
-
-    def watch_machines(self) -> Any:
-        """Return how machines are made whose writes are noted."""
-        usual = Machine.__init__
-
-        def make(machine: Machine, *args: Any) -> None:
-            usual(machine, *args)
-            touched = self._touched[id(machine)] = {}
-            self._machines.append(machine)
-            state = machine._state
-            set_storage, set_balance = state.set_storage, state.set_balance
-
-            def note_word(address: Any, slot: int, value: int) -> None:
-                touched[bytes(address), slot] = None
-                set_storage(address, slot, value)
-
-            def note_balance(address: Any, balance: int) -> None:
-                touched[bytes(address), BALANCE] = None
-                set_balance(address, balance)
-
-            state.set_storage, state.set_balance = note_word, note_balance
-
-        return make
 
     def record_said(self) -> Any:
         """Return what services do instead of a call."""
@@ -96,7 +63,7 @@ class _Recorder:
                 raw, service = contract._raw, contract.service
                 self._names[id(contract.machine)] = {raw: "challenges", service.raw: "service"}
                 for address in (raw, service.raw):
-                    self._touched[id(contract.machine)][address, BALANCE] = None
+                    self.notes.add_balance(contract.machine, address)
             if name != "leaf":
                 said = Said(how["is_service"], copy_service(both.model), name, message, args)
                 self.said.append(said)
@@ -112,14 +79,7 @@ class _Recorder:
             name = self._names.get(id(machine), {}).get(to)
             if name and (where["block"] or data[:4] in _SELECTORS):
                 places = {key: where[key] for key in ("sender", "value_wei", "block")}
-                self.made.append(Made(name, data, before=self._read_words(machine), **places))
+                self.made.append(Made(name, data, before=self.notes.read(machine), **places))
             return usual(machine, to, data, **where)
 
         return call
-
-    def _read_words(self, machine: Machine) -> Words:
-        state = machine._state
-        return {
-            (it, slot): state.get_balance(it) if slot == BALANCE else state.get_storage(it, slot)
-            for it, slot in self._touched[id(machine)]
-        }

@@ -6,7 +6,6 @@ from typing import Self
 
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import UsageError
-from moot.offchain.programs.graph import Kind
 from moot.offchain.providers.behaviour import Behaviour, Patch
 from moot.offchain.providers.cheats.drawing import Draws, flip_bit, settled
 
@@ -31,15 +30,15 @@ class WrongToken(Behaviour):
 
     def draw(self, draws: Draws) -> Self:
         """Draw a place in the answer."""
-        task = draws.task
-        names = [slot.name for slot in task.program.state]
+        task, program = draws.task, draws.task.program
+        names = [slot.name for slot in program.state]
         if TOKENS not in names or PROMPT_LENGTH not in names:
             raise UsageError("wrong-token is for answers of language models; choose another cheat")
         prompt = int(task.initial_state[names.index(PROMPT_LENGTH)][0])
         token = draws.integer("token", self.token, task.steps - prompt)
-        sinks = [node for node in task.program.nodes if node.kind is Kind.SINK]
+        sink = program.nodes[program.first_sink + names.index(TOKENS)]
         found = replace(self, token=token)
-        found.operator = sinks[names.index(TOKENS)].operands[0].reference
+        found.operator = sink.operands[0].reference
         found.step = prompt - 1 + token
         return found
 

@@ -11,8 +11,9 @@ from moot.sim.economy.service.requests import Request
 from moot.sim.economy.service.till import Till
 from moot.sim.economy.strategies.base import WATCHER
 
-RECEIPT_BYTES, HEADER_BYTES, NODE_BYTES, WORD_BYTES = 450, 200, 32, 65
-"""What a client is shown: a receipt, one before it on the chain, a step of a proof, a signature."""
+RECEIPT_BYTES, NODE_BYTES, WORD_BYTES = 450, 32, 65
+"""What a client is shown: a receipt, its own or one before it on the chain, whose signature only
+the whole receipt lets it check; a step of a proof; a signature."""
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Showing:
             self.challenges.challenge(affair, affair.client, WATCHER)
             return
         if shown == "chain":
-            affair.shown_bytes += HEADER_BYTES * others
+            affair.shown_bytes += RECEIPT_BYTES * others
             if house.hides and affair.house.open_gwei > signed.stake:
                 total = signed.total - signed.stake
                 before = signed._replace(number=signed.number - 1, total=total)

@@ -3,13 +3,8 @@
 from dataclasses import dataclass
 
 from moot.sim.economy.facts import Job, Own
-from moot.sim.economy.strategies.base import (
-    FREE_RIDE,
-    WATCHER,
-    Strategy,
-    check_conduct,
-    check_shares,
-)
+from moot.sim.economy.strategies.at_rate import AtRate
+from moot.sim.economy.strategies.base import FREE_RIDE, WATCHER, Strategy
 from moot.sim.economy.streams import Stream
 
 NAME = "cartel"
@@ -17,20 +12,10 @@ NAME = "cartel"
 
 
 @dataclass
-class Cartel(Strategy):
+class Cartel(AtRate):
     """The strategy of a provider that lies in a share `rate` of its jobs, and has friends."""
 
     conduct: str = "lazy"
-    rate: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_conduct(self.conduct)
-        check_shares(rate=self.rate)
-
-    def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
-        """Draw."""
-        del job, own
-        return self.conduct if self.rate == 1 or stream.draw() < self.rate else "honest"
 
 
 @dataclass
