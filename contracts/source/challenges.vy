@@ -172,14 +172,14 @@ def _are_terms_sound(terms: types.Terms) -> bool:
         and self._is_within(terms.state_slots, 1, MAX_SLOTS)
         and terms.batch_slots <= MAX_SLOTS
         and self._is_within(terms.operators, terms.state_slots, MAX_OPERATORS)
-        and self._is_within(terms.steps, 1, MAX_STEPS)
+        and terms.steps <= MAX_STEPS
         and self._is_within(terms.checkpoint_every, 1, terms.steps)
         and terms.leaf_mode == phases.SCALAR_LEAF
         and terms.verifier == empty(address)
         and terms.commit_blocks == 0
         and terms.reveal_blocks == 0
         and self._is_within(terms.window_blocks, 1, MAX_BLOCKS)
-        and self._is_within(terms.clock_blocks, 1, MAX_BLOCKS)
+        and terms.clock_blocks <= MAX_BLOCKS
         and self._is_within(terms.increment_blocks, 1, terms.clock_blocks)
     )
 

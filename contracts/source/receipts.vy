@@ -118,13 +118,11 @@ def require_sound(receipt: Receipt):
     stake_wei: uint256 = convert(receipt.stake_wei, uint256)
     backed_wei: uint256 = convert(receipt.released_wei, uint256) + stake_wei
     assert (
-        receipt.state_slots >= 1
-        and receipt.state_slots <= MAX_SLOTS
+        receipt.state_slots <= MAX_SLOTS
         and receipt.batch_slots <= MAX_SLOTS
         and receipt.state_slots <= receipt.operators
         and receipt.operators <= MAX_OPERATORS
         and receipt.answer_slot < receipt.state_slots
-        and receipt.steps >= 1
         and receipt.steps <= MAX_STEPS
         and receipt.checkpoint_every >= 1
         and receipt.checkpoint_every <= receipt.steps
@@ -149,10 +147,8 @@ def are_in_conflict(first: Receipt, second: Receipt) -> bool:
     @param second The other.
     @return Whether it is so.
     """
-    if first.number == second.number:
-        return True
-    if first.number > second.number:
-        return False
+    if first.number >= second.number:
+        return first.number == second.number
     total_wei: uint256 = convert(second.total_wei, uint256)
     least_wei: uint256 = convert(first.total_wei, uint256) + convert(second.stake_wei, uint256)
     if total_wei < least_wei:

@@ -38,7 +38,7 @@ MOST_GAS = {
     "call_for": 58_203,
     "take": 41_041,
     "withdraw": 65_635,
-    "challenge": 411_340,
+    "challenge": 411_068,
     "stake": 44_844,
     "unstake": 28_529,
     "take_stake": 34_825,
@@ -47,8 +47,8 @@ MOST_GAS = {
     "take_funds": 30_956,
     "redeem": 64_714,
     "publish": 68_675,
-    "refute_answer": 109_816,
-    "prove_conflict": 69_690,
+    "refute_answer": 109_758,
+    "prove_conflict": 69_702,
     "prove_unlisted": 94_160,
 }
 """Call -> the most gas that it takes in any scenario of the snapshot, in any arithmetic."""
