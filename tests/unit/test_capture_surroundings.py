@@ -2,19 +2,11 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
-from torch._C import _set_mkldnn_enabled
-from torch.backends.mha import set_fastpath_enabled
-from torch.nn.modules.module import register_module_forward_hook
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import moot.offchain
 from moot.offchain.arithmetic.exact import EXACT
@@ -31,51 +23,10 @@ from moot.offchain.frontend.neighbours import OURS, is_of_user
 from moot.offchain.programs.graph import Slot
 
 
-def _hook(*_: object) -> None:
-    """Do nothing, as a hook."""
-
-
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take this process for one that has loaded installed packages and Moot only."""
     monkeypatch.setattr(surroundings, "find_stranger", lambda _: None)
-
-
-@contextmanager
-def _setting(function: Callable[[Any], object], value: object, before: object) -> Iterator[None]:
-    function(value)
-    try:
-        yield
-    finally:
-        function(before)
-
-
-SWITCHES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-    "default type": lambda: _setting(torch.set_default_dtype, torch.float64, torch.float32),
-    "default device": lambda: _setting(torch.set_default_device, "meta", None),
-    "no gradients": torch.no_grad,
-    "inference": torch.inference_mode,
-    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
-    "anomalies": torch.autograd.detect_anomaly,
-    "deterministic": lambda: _setting(torch.use_deterministic_algorithms, value=True, before=False),
-    "products": lambda: _setting(torch.set_float32_matmul_precision, "medium", "highest"),
-    "attention": lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
-    "onednn": lambda: _setting(_set_mkldnn_enabled, value=False, before=True),
-    "fast path": lambda: _setting(set_fastpath_enabled, value=False, before=True),
-}
-
-
-@pytest.mark.parametrize("name", [name for name in SWITCHES if name != "default device"])
-@pytest.mark.filterwarnings("ignore:Anomaly Detection")
-def test_switches_tell_a_process_apart(name: str, process: None) -> None:
-    """What torch was told for the whole process, or for the thread, is in its description."""
-    del process
-    with SWITCHES[name]():
-        pass  # which may load modules
-    before = describe_process()
-    with SWITCHES[name]():
-        assert describe_process() != before
-    assert describe_process() == before
 
 
 @pytest.mark.parametrize(
@@ -84,7 +35,7 @@ def test_switches_tell_a_process_apart(name: str, process: None) -> None:
 def test_variables_tell_a_process_apart(
     name: str, process: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So are the environment variables that torch, Python and the libraries read."""
+    """The environment variables that torch, Python and the libraries read are in a description."""
     del process
     before = describe_process()
     monkeypatch.setenv("MOOT_SOMETHING", "1")
@@ -104,33 +55,6 @@ def test_modules_tell_a_process_apart(process: None, monkeypatch: pytest.MonkeyP
     other.__file__ = f"{Path(torch.__file__).parent}/other.py"
     monkeypatch.setitem(sys.modules, "other", other)
     assert describe_process() != before
-
-
-class _Mode(TorchDispatchMode):
-    """A mode that does nothing."""
-
-
-class _FunctionMode(TorchFunctionMode):
-    """Likewise."""
-
-
-@contextmanager
-def _hooking() -> Iterator[None]:
-    handle = register_module_forward_hook(_hook)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-@pytest.mark.parametrize("mode", [_Mode, _FunctionMode, _hooking, SWITCHES["default device"]])
-def test_modes_are_no_process_of_ours(
-    mode: Callable[[], AbstractContextManager[Any]], process: None
-) -> None:
-    """Nothing is known of a process in which something sees, and may change, all operators."""
-    del process
-    with mode(), pytest.raises(IndescribableError):
-        describe_process()
 
 
 def _make_module(name: str, **attributes: object) -> ModuleType:

@@ -1,8 +1,8 @@
 """Cache of captures: an example of ours that was captured before is not traced again.
 
 An entry is kept by the example's name with all that it was asked for with, by its arithmetic and
-the slots of its batches, by our sources and by the environment (`surroundings`): versions, switches
-and variables. It has the name of the program that was lowered from the trace (`known`), and its
+the slots of its batches, by our sources and by the environment (`surroundings`): versions and
+variables. It has the name of the program that was lowered from the trace (`known`), and its
 root. Nothing is recalled or kept in a process that has loaded code of a user's, or whose own
 sources have changed since it began.
 """

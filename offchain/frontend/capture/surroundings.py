@@ -1,12 +1,10 @@
 """The surroundings of a recipe: what of its process and its machine a tracing can read.
 
-A process is told apart by the versions of what is installed, by its switches and environment
-variables, and by the packages that it has loaded. A process that has loaded code from elsewhere
-than installed packages and Moot has no description: it may have put anything in the place of
-anything.
+A process is told apart by the versions of what is installed, by its environment variables, and by
+the packages that it has loaded. A process that has loaded code from elsewhere than installed
+packages and Moot has no description: it may have put anything in the place of anything, or told
+torch whatever it likes.
 """
-# mypy: disallow-untyped-calls=False
-# (torch annotates only a part of its switches)
 
 import hashlib
 import os
@@ -20,10 +18,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch._C import _get_mkldnn_enabled
-from torch.nn.modules import module as hooks
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from moot.offchain.frontend.neighbours import OURS
 
@@ -56,14 +50,14 @@ def describe_process() -> str:
     """Return the hash of all of this process that decides what is traced, but for our sources.
 
     Raises:
-        IndescribableError: it has loaded code that is neither installed nor ours, or is tracing.
+        IndescribableError: it has loaded code that is neither installed nor ours.
     """
     modules = dict(sys.modules)
     stranger = find_stranger(modules)
     if stranger is not None:
         raise IndescribableError(f"{stranger}: its code is neither installed nor Moot's")
     packages = sorted({name.partition(".")[0] for name in modules} - {*sys.stdlib_module_names})
-    described = (*_list_switches(), *_list_settings(), *packages)
+    described = (*_list_settings(), *packages)
     return hashlib.sha256(repr(described).encode()).hexdigest()
 
 
@@ -98,41 +92,12 @@ def _list_places(module: Any) -> list[str]:
     return [it if it.startswith(os.sep) else str(Path(it).absolute()) for it in found]
 
 
-def _list_switches() -> Iterator[tuple[str, Any]]:
-    """Yield the switches of torch that are set in this process.
-
-    Raises:
-        IndescribableError: modes or hooks are active, which see whatever is computed.
-    """
-    seen = [*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]
-    seen += [hook for name, hook in vars(hooks).items() if name.startswith("_global_") and hook]
-    if seen:
-        raise IndescribableError(f"{seen[0]}: it sees whatever torch computes")
-    backends, attention = torch.backends, torch.backends.cuda
-    yield "default type", torch.get_default_dtype()
-    yield "default device", str(torch.get_default_device())
-    yield "gradients", (torch.is_grad_enabled(), torch.is_inference_mode_enabled())
-    yield "anomalies", (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
-    yield "autocast", (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"))
-    yield "autocast cache", torch.is_autocast_cache_enabled()
-    yield "deterministic", torch.get_deterministic_debug_mode()
-    yield "filled", torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]  # torch's types leave it out
-    yield "products", torch.get_float32_matmul_precision()
-    yield "onednn", (_get_mkldnn_enabled(), backends.mkldnn.deterministic)
-    yield "flash", (attention.flash_sdp_enabled(), attention.mem_efficient_sdp_enabled())
-    yield "attention", (attention.math_sdp_enabled(), attention.cudnn_sdp_enabled())
-    yield "narrow attention", attention.fp16_bf16_reduction_math_sdp_allowed()
-    yield "fast path", backends.mha.get_fastpath_enabled()
-    yield "checks", torch.distributions.Distribution._validate_args  # noqa: SLF001 - no getter
-    yield "paths", (backends.opt_einsum.enabled, backends.opt_einsum.strategy)
-    yield "devices", (torch.cuda.is_available(), backends.cpu.get_cpu_capability())
-
-
 def _list_settings() -> Iterator[tuple[str, Any]]:
     """Yield versions, and what Python and its environment are told."""
     yield "torch", (torch.__version__, torch.version.git_version)
     yield "python", (sys.version, sys.implementation.name, sys.flags, sys.path)
     yield "machine", (platform.machine(), sys.platform, sys.byteorder)
+    yield "devices", (torch.cuda.is_available(), torch.backends.cpu.get_cpu_capability())
     yield "installed", _list_installed()
     yield from sorted((n, value) for n, value in os.environ.items() if n.startswith(VARIABLES))
 
