@@ -10,10 +10,10 @@ from tests.arena.faults import FAULTS, is_found, search
 from tests.arena.play import play, play_in_world
 from tests.arena.story import Story, read_story
 from tests.arena.unmend import unmended
-from tests.quick import every
+from tests.quick import every, share
 
 FOUND = Path(__file__).with_name("found")
-GAMES = 40
+GAMES = share(40, 2)
 MOST_GAMES = 400
 
 
@@ -35,7 +35,7 @@ def test_each_family_is_played_alone(name: str) -> None:
     assert play(draw_story(1, (name,))).broken == {}
 
 
-@pytest.mark.parametrize("name", every(8, FAULTS))
+@pytest.mark.parametrize("name", every(16, FAULTS))
 def test_what_was_found_stays_mended(name: str) -> None:
     """A game that an adversary has won is lost now, and won again where the mend is taken out."""
     story = read_found(name)
@@ -44,7 +44,7 @@ def test_what_was_found_stays_mended(name: str) -> None:
         assert is_found(FAULTS[name], *play_in_world(story))
 
 
-@pytest.mark.parametrize("seed", every(3, [0, 7, 14]))
+@pytest.mark.parametrize("seed", every(6, [0, 7, 14]))
 def test_a_story_comes_to_the_same_end(seed: int) -> None:
     """A game is its story: played again from its text it is the same, block by block."""
     story = draw_story(seed)

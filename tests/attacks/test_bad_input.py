@@ -91,7 +91,7 @@ def test_moves_in_matches_that_nobody_plays(referee: Twin) -> None:
             assert referee.refused(name, court.client, *args) == Reason.STALE, name
 
 
-@pytest.mark.parametrize("phase", every(3, [Phase.HISTORY, Phase.TRACE, Phase.CHUNK, Phase.LEAF]))
+@pytest.mark.parametrize("phase", every(6, [Phase.HISTORY, Phase.TRACE, Phase.CHUNK, Phase.LEAF]))
 def test_moves_of_other_phases_and_without_meaning(referee: Twin, phase: Phase) -> None:
     """At any place of a match, no call with empty arguments is accepted from anybody."""
     court = open_court(referee, LIE, HONEST, clock_blocks=1000)
@@ -167,7 +167,7 @@ def bend_facts(facts: Facts) -> Iterator[Facts]:
 
 
 @pytest.mark.parametrize(
-    "phase", every(3, [Phase.TRACE, Phase.TENSOR, Phase.CHUNK, Phase.FOLD, Phase.LEAF])
+    "phase", every(6, [Phase.TRACE, Phase.TENSOR, Phase.CHUNK, Phase.FOLD, Phase.LEAF])
 )
 def test_facts_that_were_not_found(referee: Twin, phase: Phase) -> None:
     """Facts that are wrong in one field only are refused by every move that builds on them."""

@@ -25,7 +25,7 @@ def get_standings(court: Court) -> list[Standing]:
     return [court.referee.member(court.job_id, member).standing for member in court.members]
 
 
-@pytest.mark.parametrize("phase", every(3, [Phase.HISTORY, Phase.TRACE, Phase.TENSOR]))
+@pytest.mark.parametrize("phase", every(6, [Phase.HISTORY, Phase.TRACE, Phase.TENSOR]))
 def test_s1_no_place_but_the_first_difference_can_be_picked(referee: Twin, phase: Phase) -> None:
     """Left of it there is nothing to dispute, and right of it the trees do not meet above."""
     size = replace(SMALL, checkpoints=40, operators=600, rows=128, columns=320, terms=2)
@@ -350,7 +350,7 @@ def test_s9_the_same_terms_make_another_job(referee: Twin) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     every(
-        3,
+        6,
         [
             ("steps", 0),
             ("steps", 2**32 + 1),

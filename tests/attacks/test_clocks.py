@@ -168,7 +168,7 @@ def test_c7_both_silent_the_side_to_move_loses(referee: Twin) -> None:
     assert read_end(ended) == (pair.second, Ending.CLOCK)
 
 
-@pytest.mark.parametrize("clock", every(3, [1, 2, 20]))
+@pytest.mark.parametrize("clock", every(6, [1, 2, 20]))
 def test_c8_last_block_of_a_clock_belongs_to_the_mover(referee: Twin, clock: int) -> None:
     """In the block of the deadline the move is in time and the timeout is not; then the reverse."""
     court = open_court(referee, LIE, HONEST, clock_blocks=clock, increment_blocks=1)
@@ -231,14 +231,14 @@ def play_late(court: Court, delays: list[int]) -> tuple[object, Ending]:
     return read_end(events)
 
 
-@pytest.mark.parametrize("delays", every(3, [[19], [4] * 12, [0, 0, 15, 0, 0, 6], [2] * 30]))
+@pytest.mark.parametrize("delays", every(6, [[19], [4] * 12, [0, 0, 15, 0, 0, 6], [2] * 30]))
 def test_c9_censorship_within_the_clock_does_not_defeat(referee: Twin, delays: list[int]) -> None:
     """Kept out in one burst, or spread, within its clock and increments, the honest side wins."""
     court = open_court(referee, LIE, HONEST)
     assert play_late(court, delays) == (court.members[1], Ending.SCALAR)
 
 
-@pytest.mark.parametrize("name", every(4, ["leaf", "start_match", "settle", "collect"]))
+@pytest.mark.parametrize("name", every(8, ["leaf", "start_match", "settle", "collect"]))
 def test_c9_censored_closing_calls_are_late_and_no_more(referee: Twin, name: str) -> None:
     """Calls that nobody in particular has to make lose nothing by being kept out for long.
 

@@ -70,7 +70,7 @@ def swap(values: Sequence[object], place: int, value: object) -> tuple[object, .
 @pytest.mark.parametrize(
     ("lie", "mode", "entered"),
     every(
-        3,
+        6,
         [
             (
                 LIE,
@@ -127,7 +127,7 @@ def test_s11_nothing_is_entered_where_the_verifier_rules(referee: Twin, lie: Lie
 @pytest.mark.parametrize(
     ("lie", "mode"),
     every(
-        3,
+        6,
         [
             (LIE, LeafMode.SCALAR),
             (STATE_LIE, LeafMode.SCALAR),
@@ -360,7 +360,7 @@ def test_s11_state_is_entered_behind_the_last_operator_only(referee: Twin) -> No
 @pytest.mark.parametrize(
     ("lie", "size", "trees"),
     every(
-        4,
+        8,
         [
             (LIE, SMALL, [Phase.INTERVAL, Phase.TRACE, Phase.TENSOR]),
             (STATE_LIE, SMALL, [Phase.INTERVAL, Phase.TRACE, Phase.STATE]),

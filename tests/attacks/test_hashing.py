@@ -314,7 +314,7 @@ def list_other_jobs(terms: Terms) -> Iterator[Terms]:
         yield replace(terms, **other)
 
 
-@pytest.mark.parametrize("late", every(2, [False, True]), ids=["commit", "join"])
+@pytest.mark.parametrize("late", every(4, [False, True]), ids=["commit", "join"])
 def test_g5_reorganised_chain_cannot_retarget_a_bond(referee: Twin, *, late: bool) -> None:
     """Who joins a job joins no other of its number, whichever term, client or reward differs."""
     court = open_court(referee, HONEST)

@@ -96,7 +96,7 @@ def assert_illegal(program: Program) -> None:
         check_program(program)
 
 
-@pytest.mark.parametrize("name", every(4, OPERATORS))
+@pytest.mark.parametrize("name", every(8, OPERATORS))
 def test_g2_operator_that_is_not_legal_voids_the_job(referee: Twin, name: str) -> None:
     """Anybody proves it, at any time; everybody gets back what it has brought, the hidden too."""
     program, index = OPERATORS[name]
@@ -134,7 +134,7 @@ def test_g2_operator_that_is_too_long_voids_the_job(referee: Twin) -> None:
         collect_all(referee, job_id, ())
 
 
-@pytest.mark.parametrize("name", every(8, OPERANDS))
+@pytest.mark.parametrize("name", every(16, OPERANDS))
 def test_g2_operand_that_nobody_can_show_voids_the_job(referee: Twin, name: str) -> None:
     """What reads another type or size, or what there is not, is shown beside what it reads."""
     program, index, place = OPERANDS[name]
@@ -206,7 +206,7 @@ def test_g2_data_of_any_step_can_be_shown_and_no_others(referee: Twin) -> None:
 
 @pytest.mark.parametrize(
     "program",
-    every(6, [every_kind(), LEGAL, LONGEST, TWO_TERMS]),
+    every(12, [every_kind(), LEGAL, LONGEST, TWO_TERMS]),
     ids=["every kind", "small", "of the longest operator", "of two terms in a row"],
 )
 def test_g3_legal_program_is_never_void(referee: Twin, program: Program) -> None:
@@ -373,7 +373,7 @@ CASES = {name: case[0] for name, case in OPERATORS.items()}
 CASES |= {name: case[0] for name, case in OPERANDS.items()}
 
 
-@pytest.mark.parametrize("name", every(3, CASES))
+@pytest.mark.parametrize("name", every(6, CASES))
 def test_g2_proof_is_found_for_each_program_that_is_not_legal(referee: Twin, name: str) -> None:
     """Whoever has such a program finds what the referee takes, and nothing of a legal one."""
     court = Court(referee, make_task_of(CASES[name]), ())

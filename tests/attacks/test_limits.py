@@ -35,7 +35,7 @@ ELEMENTS = 2**61 - 1
 ONE, TWO = 0x3F800000, 0x40000000
 
 
-@pytest.mark.parametrize("element", every(6, [ELEMENTS - 1, ELEMENTS // 3, 64]))
+@pytest.mark.parametrize("element", every(12, [ELEMENTS - 1, ELEMENTS // 3, 64]))
 def test_s8_elements_of_the_largest_tensor(referee: Twin, element: int) -> None:
     """Step 2^32 - 1, chunk 2^55 - 1, element 2^61 - 2: indices are neither cut nor confused."""
     node = Node(Kind.RANDOM, Function.UNIFORM, F32, (ELEMENTS,), seed=2**64 - 1, stream=2**32 - 1)
@@ -54,7 +54,7 @@ def test_s8_elements_of_the_largest_tensor(referee: Twin, element: int) -> None:
     assert court.finish(pair) == (court.members[0], Ending.SCALAR)
 
 
-@pytest.mark.parametrize("place", every(4, [0, 1, 2**60 + 12345, ELEMENTS - 1]))
+@pytest.mark.parametrize("place", every(8, [0, 1, 2**60 + 12345, ELEMENTS - 1]))
 def test_s8_longest_fold(referee: Twin, place: int) -> None:
     """A fold of 2^61 - 1 steps is narrowed to any of its steps, in eleven rounds and a leaf.
 

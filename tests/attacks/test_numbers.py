@@ -18,7 +18,7 @@ HALVED = Node(Kind.MAP, Function.MUL, F32, (1,), (immediate(F32, 1), immediate(F
 @pytest.mark.parametrize(
     ("node", "right", "wrong"),
     every(
-        4,
+        8,
         [
             (ZERO_BY_ZERO, 0x7FC00000, (0x7FC00001, 0xFFC00000, 0x7F800001)),
             (MINUS_ZERO, 0x80000000, (0x00000000,)),

@@ -53,7 +53,7 @@ class CutTensor(RunLengthTensor):
 
 @pytest.mark.parametrize("liar", [0, 1])
 @pytest.mark.parametrize(
-    ("place", "size"), every(4, [(0, 0), (0, 4), (0, 255), (1, 4), (1, 140), (1, 256)])
+    ("place", "size"), every(8, [(0, 0), (0, 4), (0, 255), (1, 4), (1, 140), (1, 256)])
 )
 def test_h1_leaf_of_a_tensor_is_a_whole_chunk(
     referee: Twin, liar: int, place: int, size: int
@@ -121,7 +121,7 @@ class LateRun(ElementRun):
 
 
 @pytest.mark.parametrize(
-    ("steps", "late"), every(3, [(2, 1), (3, 1), (3, 2), (9, 1), (9, 4), (9, 8)])
+    ("steps", "late"), every(6, [(2, 1), (3, 1), (3, 2), (9, 1), (9, 4), (9, 8)])
 )
 def test_v3_state_before_a_later_step_is_the_intervals(
     referee: Twin, steps: int, late: int
@@ -164,7 +164,7 @@ class FirstRun(LateRun):
         return RunLengthTree(Tag.INTERVAL_NODE, self.task.checkpoint_every, {0: self.after})
 
 
-@pytest.mark.parametrize(("steps", "every"), every(6, [(1, 1), (3, 3), (2, 1), (5, 2), (9, 1)]))
+@pytest.mark.parametrize(("steps", "every"), every(12, [(1, 1), (3, 3), (2, 1), (5, 2), (9, 1)]))
 def test_s4_state_before_the_first_step_is_the_jobs_start(
     referee: Twin, steps: int, every: int
 ) -> None:
@@ -200,7 +200,7 @@ def test_s4_state_before_the_first_step_is_the_jobs_start(
             assert read_end(court.make(call)) == (court.members[0], Ending.SCALAR)
 
 
-@pytest.mark.parametrize("steps", every(3, [2, 3, 5, 8]))
+@pytest.mark.parametrize("steps", every(6, [2, 3, 5, 8]))
 def test_s4_state_before_a_later_interval_is_the_checkpoint_before_it(
     referee: Twin, steps: int
 ) -> None:
@@ -323,7 +323,7 @@ def test_v3_second_to_enter_shows_the_same_operator(referee: Twin) -> None:
 @pytest.mark.parametrize(
     ("count", "one", "other", "siblings"),
     every(
-        3,
+        6,
         [
             (2, 0, 1, 0),
             (10, 8, 9, 0),

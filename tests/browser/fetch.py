@@ -83,7 +83,9 @@ def _install(folder: Path, packed: dict[str, bytes]) -> None:
             program.write_bytes(_unpack(packed["chromium"]))
             program.chmod(0o755)
             with tarfile.open(fileobj=io.BytesIO(_unpack(packed["al2023.tar"]))) as libraries:
-                libraries.extractall(draft, filter="data")
+                # Early releases of Python 3.11 have no filter.
+                libraries.extraction_filter = getattr(tarfile, "data_filter", None)
+                libraries.extractall(draft)  # noqa: S202 - it was checked by its hash
             try:
                 draft.rename(folder)
             except OSError:

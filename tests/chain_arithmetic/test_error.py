@@ -55,7 +55,7 @@ def test_error_of_trapezoidal_rule(x: int) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     every(
-        6,
+        12,
         [
             (
                 "WEIGHT_4: constant(uint256) = 2_410_061_046",

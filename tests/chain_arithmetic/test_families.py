@@ -61,7 +61,7 @@ def assert_right(
 
 
 @pytest.mark.parametrize("stride", only({128}, [1, 128]))
-@pytest.mark.parametrize("function", every(12, FUNCTIONS), ids=lambda function: function.name)
+@pytest.mark.parametrize("function", every(24, FUNCTIONS), ids=lambda function: function.name)
 def test_hard_operands(contracts: Mapping[str, Bytecode], function: Function, stride: int) -> None:
     """Specials, edges and the hardest of all operands are rounded correctly."""
     edges = FAMILIES[PLACES[function][0]].edges
@@ -144,7 +144,7 @@ def test_gas(contracts: Mapping[str, Bytecode], function: Function, count: int) 
 @pytest.mark.parametrize(
     ("module", "old", "new"),
     every(
-        4,
+        8,
         [
             ("exponential", "LEVELS: constant(uint256) = 12", "LEVELS: constant(uint256) = 3"),
             ("exponential", "655_274\n", "655_274 >> 70 << 70\n"),

@@ -57,7 +57,7 @@ def test_bytecode_is_port_is_oracle_on_many(contracts: dict[str, Bytecode], name
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     every(
-        6,
+        12,
         [
             ("fma", "addend = min(addend, 1)", "addend = 0"),
             ("fma", "if places > 128:", "if places > 120:"),

@@ -200,7 +200,7 @@ def _as_signed(value: int) -> int:
     return value - WORD if value >> 255 else value
 
 
-@pytest.mark.parametrize(("name", "kind"), every(20, TYPED))
+@pytest.mark.parametrize(("name", "kind"), every(40, TYPED))
 def test_port_is_bytecode(
     bytecode: Bytecode, ported: SimpleNamespace, name: str, kind: str
 ) -> None:

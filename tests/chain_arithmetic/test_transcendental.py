@@ -23,7 +23,7 @@ MEAN_GAS = 10_000
 
 each_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.name)
 some_functions = pytest.mark.parametrize(
-    "function", every(3, FUNCTIONS), ids=lambda each: each.name
+    "function", every(6, FUNCTIONS), ids=lambda each: each.name
 )
 
 

@@ -14,7 +14,7 @@ from tests.chain_arithmetic.rounding import load_changed
 from tests.chain_arithmetic.subjects import SUBJECTS, TRANSCENDENTAL
 from tests.quick import every, share
 
-each_subject = pytest.mark.parametrize("name", every(4, SUBJECTS))
+each_subject = pytest.mark.parametrize("name", every(8, SUBJECTS))
 
 
 @each_subject
@@ -26,7 +26,7 @@ def test_the_record_is_of_this_code(name: str) -> None:
     assert (record["wrong"], record["undecided"]) == (0, 0)
 
 
-@pytest.mark.parametrize("name", every(8, SUBJECTS))
+@pytest.mark.parametrize("name", every(16, SUBJECTS))
 def test_a_part_of_the_volume(name: str) -> None:
     """The known operands and 200 others come out right."""
     count = share(200)

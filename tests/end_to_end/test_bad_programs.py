@@ -82,7 +82,7 @@ ERRORS: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", every(3, ERRORS))
+@pytest.mark.parametrize("case", every(6, ERRORS))
 def test_a_users_error_names_their_line(tmp_path: Path, case: str) -> None:
     """Wherever a user's code fails, the line says where, what stands there and what went wrong."""
     parts, says = ERRORS[case]
@@ -151,7 +151,7 @@ MODELS: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # torch's
-@pytest.mark.parametrize("case", every(8, MODELS))
+@pytest.mark.parametrize("case", every(16, MODELS))
 def test_strange_models_are_refused(tmp_path: Path, case: str) -> None:
     """What is no module of plain Python, or leaves torch's ordinary ways, is refused by name."""
     parts, says = MODELS[case]
@@ -161,7 +161,7 @@ def test_strange_models_are_refused(tmp_path: Path, case: str) -> None:
     assert done.status in {1, 2}
 
 
-@pytest.mark.parametrize("case", every(3, ["syntax", "import", "loss", "backward"]))
+@pytest.mark.parametrize("case", every(6, ["syntax", "import", "loss", "backward"]))
 def test_a_dispute_over_a_file_that_fails(tmp_path: Path, case: str) -> None:
     """A dispute ends as the look at its program does, before anything is stored."""
     parts, says = ERRORS[case]
@@ -172,6 +172,7 @@ def test_a_dispute_over_a_file_that_fails(tmp_path: Path, case: str) -> None:
     assert not store.exists()
 
 
+@pytest.mark.slow
 def test_what_a_model_shows_is_no_output_of_the_command(tmp_path: Path) -> None:
     """What a model prints goes to stderr, what it writes where it says, and stdout is JSON."""
     log = tmp_path / "log"

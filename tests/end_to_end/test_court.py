@@ -101,7 +101,7 @@ def test_a_replay_is_a_page_or_a_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", every(2, [(("--arithmetic", "exact"),), (("--leaf", "operator"),)])
+    "words", every(4, [(("--arithmetic", "exact"),), (("--leaf", "operator"),)])
 )
 def test_other_disputes_have_replays(tmp_path: Path, words: tuple[str, ...]) -> None:
     """In another arithmetic, and where the verifier decides, the record ends with how it ended."""

@@ -123,7 +123,7 @@ def ask_the_verifier(game: Game) -> Outcome:
     return rule_for(game.terms, replace(board, position=position), game)
 
 
-@pytest.mark.parametrize("cheat", every(3, SOMETHING_TAMPERED))
+@pytest.mark.parametrize("cheat", every(6, SOMETHING_TAMPERED))
 @pytest.mark.parametrize(("program", "court"), PLACES)
 def test_every_cheat_is_found_in_every_program(program: str, cheat: str, court: str) -> None:
     """The referee upholds the honest claim, and located is where the runs first differ."""
@@ -137,7 +137,7 @@ def test_the_verifier_finds_every_cheat_in_every_program(program: str, cheat: st
     check_cheat("chain", program, cheat, LeafMode.OPERATOR)
 
 
-@pytest.mark.parametrize("arithmetic", WIDE, ids=str)
+@pytest.mark.parametrize("arithmetic", only({EXACT}, WIDE), ids=str)
 @pytest.mark.parametrize("cheat", TAMPERED)
 @pytest.mark.parametrize("program", programs(quick=QUICKEST))
 def test_every_cheat_is_found_among_wide_accumulators(
@@ -185,7 +185,7 @@ def list_folds(case: Case) -> list[tuple[int, int]]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("arithmetic", WIDE, ids=str)
+@pytest.mark.parametrize("arithmetic", only({HOPPER}, WIDE), ids=str)
 @pytest.mark.parametrize("program", programs(quick=QUICKEST))
 def test_no_step_of_a_fold_can_be_told_wrong(program: str, arithmetic: Arithmetic) -> None:
     """A wrong fold loses, whether its first step, or its last one, is told wrong.

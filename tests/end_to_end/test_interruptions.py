@@ -112,7 +112,7 @@ def test_players_that_are_killed_after_every_turn_go_on(
     assert game.get_winners() == ["honest-1"]
 
 
-@pytest.mark.parametrize("depth", every(3, [1, 3, 8]))
+@pytest.mark.parametrize("depth", every(6, [1, 3, 8]))
 def test_a_reorganised_chain_comes_to_the_same_verdict(
     case: Case, liars: dict[str, Run], depth: int
 ) -> None:

@@ -247,7 +247,7 @@ BAD_PLOTS = {
 }
 
 
-@pytest.mark.parametrize("code", every(3, BAD_PLOTS))
+@pytest.mark.parametrize("code", every(6, BAD_PLOTS))
 def test_bad_plots_are_one_line(swept: Path, tmp_path: Path, code: str) -> None:
     """A user's file that can't be used is one line of error, and leaves no report."""
     says, status = BAD_PLOTS[code]
@@ -276,7 +276,7 @@ def test_folders_that_hold_no_results_are_one_line(tmp_path: Path) -> None:
     complaint(missing, status=2)
 
 
-@pytest.mark.parametrize("table", every(6, ["runs", *(it for it in TABLES if it not in UNREAD)]))
+@pytest.mark.parametrize("table", every(12, ["runs", *(it for it in TABLES if it not in UNREAD)]))
 def test_damaged_tables_are_one_line(copied: Path, table: str) -> None:
     """A truncated table is one line with its name, where it is read; it is never half a report."""
     path = copied / f"{table}.parquet"

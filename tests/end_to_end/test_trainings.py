@@ -248,7 +248,7 @@ def test_a_client_takes_the_logs_of_a_training_on_a_dataset(tmp_path: Path) -> N
         adopt_logs(choose(8), store, claim)
 
 
-@pytest.mark.parametrize("name", every(2, CHEATS))
+@pytest.mark.parametrize("name", every(4, CHEATS))
 def test_a_cheat_is_found_where_it_is(name: str, tmp_path: Path) -> None:
     """The first interval that differs is that of the cheat, and its difference is shown."""
     task = _make_task()

@@ -38,7 +38,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
         yield
 
 
-@pytest.mark.parametrize("part", every(4, range(PARTS)))
+@pytest.mark.parametrize("part", every(8, range(PARTS)))
 def test_drawn_programs_are_what_they_are_defined_to_be(part: int, tmp_path: Path) -> None:
     """One by one, fused, advancing, in part, on any threads: all is the definition's, bit for bit.
 

@@ -280,7 +280,7 @@ def hand_over_nothing(served: Served) -> None:
 SPOILERS = (drop_tensor, flip_tensor, lengthen_tensor, lengthen_evidence, flip_evidence)
 
 
-@pytest.mark.parametrize("spoil", every(6, [*SPOILERS, hand_over_nothing]))
+@pytest.mark.parametrize("spoil", every(12, [*SPOILERS, hand_over_nothing]))
 def test_what_is_not_whole_and_right_is_of_no_use(
     spoil: Callable[[Served], None], tmp_path: Path
 ) -> None:

@@ -295,7 +295,7 @@ def limits(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("limits")
-@pytest.mark.parametrize("kind", every(3, KINDS))
+@pytest.mark.parametrize("kind", every(6, KINDS))
 @given(data=st.data())
 def test_node_equals_definition(kind: str, data: st.DataObject) -> None:
     """Any node's fast output is its definition's bit for bit, whatever the sizes of the parts."""
@@ -303,7 +303,7 @@ def test_node_equals_definition(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.usefixtures("limits")
-@pytest.mark.parametrize("kind", every(3, ["contract", "reduce", "scatter"]))
+@pytest.mark.parametrize("kind", every(6, ["contract", "reduce", "scatter"]))
 @given(data=st.data())
 def test_exact_sum_equals_definition(kind: str, data: st.DataObject) -> None:
     """Any fold's output in `exact` is its definition's, bit for bit, likewise."""

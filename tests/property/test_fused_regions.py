@@ -81,7 +81,7 @@ CASES = [(f, types) for f in sorted(emit.EXPRESSIBLE) for types in list_types(f)
 
 
 @pytest.mark.parametrize("lanes", only({16}, [16, 1]))
-@pytest.mark.parametrize(("function", "types"), every(3, CASES), ids=str)
+@pytest.mark.parametrize(("function", "types"), every(6, CASES), ids=str)
 def test_function_of_specials_equals_definition(
     function: Function, types: tuple[DType, ...], lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -178,7 +178,7 @@ SUMS = (Kind.CONTRACT, Kind.REDUCE, Kind.SCATTER)
 CASES = [(kind, steps) for kind in SUMS for steps in (7, 40 if kind is Kind.SCATTER else 150)]
 
 
-@pytest.mark.parametrize(("kind", "steps"), every(3, CASES))
+@pytest.mark.parametrize(("kind", "steps"), every(6, CASES))
 def test_entries_of_sums_mean_what_is_defined(kind: Kind, steps: int) -> None:
     """An auditor's sums near boundaries are as defined, with any entries, void ones among them."""
     rng = np.random.default_rng([kind, steps])
@@ -192,7 +192,7 @@ def test_entries_of_sums_mean_what_is_defined(kind: Kind, steps: int) -> None:
     assert False in effects  # there were void ones, and others
 
 
-@pytest.mark.parametrize(("kind", "steps"), every(3, CASES[1::2]))
+@pytest.mark.parametrize(("kind", "steps"), every(6, CASES[1::2]))
 def test_no_log_makes_an_auditor_slow(
     kind: Kind, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +204,7 @@ def test_no_log_makes_an_auditor_slow(
         subject.check(make_log((OPERATOR, e, bool(e & 1)) for e in subject.elements))
 
 
-@pytest.mark.parametrize(("kind", "steps"), every(3, CASES))
+@pytest.mark.parametrize(("kind", "steps"), every(6, CASES))
 def test_what_a_trainer_logs_counts(
     kind: Kind, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

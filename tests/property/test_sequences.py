@@ -103,7 +103,7 @@ def test_drawn_programs_in_sequences_are_what_they_are_defined_to_be(
 
 
 @pytest.mark.parametrize(
-    ("width", "samples"), every(3, [(5, 3), (32, 1), (33, 9), (16, 8), (1, 2), (48, 3)])
+    ("width", "samples"), every(6, [(5, 3), (32, 1), (33, 9), (16, 8), (1, 2), (48, 3)])
 )
 def test_runs_with_other_inputs_leave_what_was_returned_alone(width: int, samples: int) -> None:
     """Each run has its own results, as they are defined, and writes to none of another run."""
@@ -209,7 +209,7 @@ def test_arrays_that_do_not_fit_take_the_usual_road() -> None:
             executor.run(state, other, 0)
 
 
-@pytest.mark.parametrize("setting", every(3, STRANGE))
+@pytest.mark.parametrize("setting", every(6, STRANGE))
 def test_sequences_compute_in_the_standard_environment(setting: Setting) -> None:
     """However the calling thread rounds, results are the same, and it rounds so afterwards."""
     captured = capture_function(recur, *draw_inputs(0))

@@ -36,7 +36,7 @@ def test_everything_that_a_job_commits_to_can_be_shown() -> None:
     assert both.vault.promises[both.subject].open_demands == 0
 
 
-@pytest.mark.parametrize("seed", every(3, range(8)))
+@pytest.mark.parametrize("seed", every(6, range(8)))
 def test_drawn_calls_in_lockstep(seed: int) -> None:
     """Calls in any order, of which every third has one wrong argument, do the same on both."""
     rng, both = random.Random(seed), Promises()

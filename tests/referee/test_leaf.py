@@ -193,7 +193,7 @@ def test_every_byte_of_an_operator_counts(stride: int) -> None:
 @pytest.mark.parametrize(
     ("cases", "stride"),
     every(
-        3,
+        6,
         [
             pytest.param(list_types, 1, marks=pytest.mark.slow),
             (list_types, 3),

@@ -180,7 +180,9 @@ def play_on_both(arithmetic: Arithmetic) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize(
-    ("arithmetic", "walks"), [(ORDERED, 3), (EXACT, 2), (HOPPER, 2), (AMPERE, 1)], ids=str
+    ("arithmetic", "walks"),
+    every(2, [(ORDERED, 3), (EXACT, 2), (HOPPER, 2), (AMPERE, 1)]),
+    ids=str,
 )
 def test_random_walks_stay_in_lockstep(arithmetic: Arithmetic, walks: int) -> None:
     """However calls are mixed, model and contract agree after each, and invariants hold."""
@@ -356,7 +358,7 @@ def test_no_match_takes_more_moves_than_the_greatest() -> None:
     assert max(get_move_bound(terms, EXACT) for terms in every) == MAX_WIDE_MOVES == 48
 
 
-@pytest.mark.parametrize(("lie", "mode", "decision"), every(3, OUTLIVED))
+@pytest.mark.parametrize(("lie", "mode", "decision"), every(6, OUTLIVED))
 def test_a_match_that_outlives_its_job_ends_in_nothing(
     lie: Lie, mode: LeafMode, decision: str
 ) -> None:
@@ -546,7 +548,7 @@ def make_settings(examples: int) -> settings:
 class TestLockstep(Lockstep.TestCase):  # type: ignore[misc,valid-type]  # made by Hypothesis
     """Runs the machine, and counts."""
 
-    settings = make_settings(15)
+    settings = make_settings(8)
 
     def runTest(self) -> None:  # noqa: N802 - unittest's name
         """Model and contract agree after every call, of which enough are accepted."""

@@ -587,7 +587,7 @@ def test_a_challenge_is_played_to_a_scalar(both: Services, *, is_lie: bool) -> N
     assert again == (Reason.HAS_LOST if is_lie else None)
 
 
-@pytest.mark.parametrize("is_lie", every(2, [True, False]))
+@pytest.mark.parametrize("is_lie", every(4, [True, False]))
 def test_a_challenge_is_played_in_another_arithmetic(*, is_lie: bool) -> None:
     """There is a service of each, with the referee's own leaf."""
     both = Services(ChallengeContract(ACCOUNTS, EXACT))

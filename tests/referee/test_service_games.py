@@ -28,7 +28,7 @@ def test_many_games_end_as_they_should() -> None:
     assert accepted >= {"challenge", "refute_answer", "prove_conflict", "prove_unlisted", "redeem"}
 
 
-@pytest.mark.parametrize("first", every(10, range(0, 1_000, 100)))
+@pytest.mark.parametrize("first", every(20, range(0, 1_000, 100)))
 def test_the_bytecode_plays_the_same_games(first: int) -> None:
     """The contracts answer every call of some of them as the models do, to the wei."""
     assert play_evm(range(first, first + 40)) == play_model(range(first, first + 40))

@@ -66,7 +66,7 @@ def tell(twins: Twins, rng: random.Random) -> None:
             twins.call("timeout", CLIENT, pair, position)
 
 
-@pytest.mark.parametrize("seed", every(3, range(6)))
+@pytest.mark.parametrize("seed", every(6, range(6)))
 def test_void_job_pays_everybody_back_in_lockstep(seed: int) -> None:
     """Hidden, contending, late and defeated members all get their bonds, and no prize is paid."""
     rng, twins = random.Random(seed), Twins(ACCOUNTS, Contract(ACCOUNTS))

@@ -126,14 +126,14 @@ def on_both_threads(work: Callable[[], object]) -> None:
         threads.set_threads(before)
 
 
-@pytest.mark.parametrize("setting", every(3, STRANGE))
+@pytest.mark.parametrize("setting", every(6, STRANGE))
 def test_settings_between_runs_do_not_matter(setting: Setting) -> None:
     """Changed after the threads have started, a setting changes no root, and is left as it was."""
     with changed(setting):
         assert run() == usual()
 
 
-@pytest.mark.parametrize("setting", every(8, STRANGE))
+@pytest.mark.parametrize("setting", every(16, STRANGE))
 def test_threads_do_not_keep_what_they_inherit(setting: Setting) -> None:
     """Helpers that hashing starts under a setting compute as always when the setting is gone."""
     with changed(setting):
@@ -142,7 +142,7 @@ def test_threads_do_not_keep_what_they_inherit(setting: Setting) -> None:
         assert run() == usual()
 
 
-@pytest.mark.parametrize("setting", every(8, STRANGE))
+@pytest.mark.parametrize("setting", every(16, STRANGE))
 def test_helpers_do_not_keep_what_they_are_told(setting: Setting) -> None:
     """A setting made inside a helper is refused, and is gone when the next work comes."""
     start_helpers()
@@ -166,7 +166,7 @@ def test_every_part_of_shared_work_begins_in_the_default_environment() -> None:
     assert list(seen.values()) == [UPWARD_AND_FLUSHING]
 
 
-@pytest.mark.parametrize("setting", every(8, STRANGE))
+@pytest.mark.parametrize("setting", every(16, STRANGE))
 def test_a_thread_that_calls_may_have_any_setting(setting: Setting) -> None:
     """A run in a thread that was started under a setting comes to the same root."""
     found = []
@@ -177,7 +177,7 @@ def test_a_thread_that_calls_may_have_any_setting(setting: Setting) -> None:
     assert found == [usual()]
 
 
-@pytest.mark.parametrize("setting", every(3, STRANGE))
+@pytest.mark.parametrize("setting", every(6, STRANGE))
 def test_settings_made_during_a_run_are_refused(setting: Setting) -> None:
     """A callback that leaves a setting behind ends the run in one line; the next one is right."""
     with pytest.raises(MootError, match="while Moot computed") as refusal:
@@ -283,7 +283,7 @@ def _several_torch_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_several_torch_threads")
-@pytest.mark.parametrize("setting", every(3, [UPWARD_AND_FLUSHING, STRANGE[0], Setting(1)]))
+@pytest.mark.parametrize("setting", every(6, [UPWARD_AND_FLUSHING, STRANGE[0], Setting(1)]))
 def test_captures_do_not_depend_on_the_setting(setting: Setting) -> None:
     """Weights, constants and batches that torch computes for an example are always the same."""
 

@@ -53,7 +53,7 @@ def play(processes: ForkServerContext, node: DevNode, url: str, seat: Seat, rand
     return kills
 
 
-@pytest.mark.parametrize("seed", every(8, range(8)))
+@pytest.mark.parametrize("seed", every(16, range(8)))
 def test_killed_at_drawn_steps(
     processes: ForkServerContext, node: DevNode, url: str, tmp_path: Path, seed: int
 ) -> None:

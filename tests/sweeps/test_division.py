@@ -94,7 +94,7 @@ def test_quotients_are_the_processors() -> None:
 @pytest.mark.parametrize(
     ("name", "number"),
     every(
-        3,
+        6,
         [
             ("LEAST_EXPONENT", -110),
             ("END_EXPONENT", 128),
@@ -139,7 +139,7 @@ def _miss_reciprocal(divisor: Divisor) -> Divisor:
     return replace(divisor, reciprocal=divisor.reciprocal * (1 + 2.0**-23))
 
 
-@pytest.mark.parametrize("change", every(3, [_take_zeros, _take_all, _miss_reciprocal]))
+@pytest.mark.parametrize("change", every(6, [_take_zeros, _take_all, _miss_reciprocal]))
 def test_what_is_known_of_a_divisor_is_needed(
     change: Callable[[Divisor], Divisor], monkeypatch: pytest.MonkeyPatch
 ) -> None:

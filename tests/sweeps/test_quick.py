@@ -117,7 +117,7 @@ def count_wrong(function: Function, operands: Patterns) -> int:
 @pytest.mark.parametrize(
     ("function", "name", "place", "factor"),
     every(
-        9,
+        18,
         [
             (Function.EXP, "LN2_STEP", 1, 0.0),
             (Function.EXP, "POWERS", 5, 1 + 2.0**-23),

@@ -42,7 +42,7 @@ def test_the_record_is_of_all_operands_and_of_this_code(name: str) -> None:
 
 
 @pytest.mark.parametrize("count", only({1 << 18}, [1 << 18, 1 << 20]))
-@pytest.mark.parametrize("name", every(16, SWEPT))
+@pytest.mark.parametrize("name", every(32, SWEPT))
 def test_a_part_of_the_sweep(name: str, count: int) -> None:
     """The hardest operands known, and many others, come out right."""
     hard = [operand for _, operand in load()[name].findings.hard]
@@ -65,7 +65,7 @@ def test_all_operands_of_one_exponent(name: str) -> None:
     assert (found.inputs, found.mismatches) == (2**23, 0)
 
 
-@pytest.mark.parametrize("function", every(3, sorted(set(SWEPT.values()))))
+@pytest.mark.parametrize("function", every(6, sorted(set(SWEPT.values()))))
 def test_filters_err_by_less_than_they_say(function: Function) -> None:
     """A filter's error is far below the margin inside which MPFR decides."""
     assert measure_error(function, draw_operands(function, 1000, seed=0)) < ERROR
@@ -74,7 +74,7 @@ def test_filters_err_by_less_than_they_say(function: Function) -> None:
 @pytest.mark.parametrize(
     ("function", "name"),
     every(
-        3,
+        6,
         [
             (Function.EXP, "EXP_TAIL"),
             (Function.ERFC, "COSH_TAIL"),
@@ -99,7 +99,7 @@ def test_a_wrong_coefficient_is_found(
     assert correct == round_exactly(function, operand) != result
 
 
-@pytest.mark.parametrize("function", every(3, sorted(EXCEPTIONS)))
+@pytest.mark.parametrize("function", every(6, sorted(EXCEPTIONS)))
 def test_exceptions_are_needed(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the list of exceptions, the results of just these operands are wrong."""
     monkeypatch.setattr(transcendental, "EXCEPTIONS", {})
@@ -138,7 +138,7 @@ def test_the_coefficients_are_what_they_are_said_to_be() -> None:
     assert {n: getattr(constants, n) for n in computed} == computed
 
 
-@pytest.mark.parametrize("function", every(8, sorted(FUNCTIONS)))
+@pytest.mark.parametrize("function", every(16, sorted(FUNCTIONS)))
 def test_the_width_of_vectors_changes_nothing(function: Function) -> None:
     """Vectors of 16, 8 and 4 lanes, which LLVM splits as it likes, give the same bits."""
     operands = np.random.default_rng(1).integers(0, ALL, 4096, np.uint32)

@@ -57,7 +57,7 @@ def operands(seed: int) -> Iterator[int]:
     )
 
 
-@pytest.mark.parametrize("function", every(8, OURS), ids=lambda function: function.name)
+@pytest.mark.parametrize("function", every(16, OURS), ids=lambda function: function.name)
 def test_function_is_correctly_rounded(function: Function) -> None:
     """Each is MPFR's at 24 bits, on edges, saturation bounds and patterns of all kinds."""
     for x in operands(function):

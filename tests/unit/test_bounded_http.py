@@ -115,7 +115,7 @@ def test_a_head_has_to_come_in_time_as_a_whole(port: int) -> None:
 @pytest.mark.parametrize(
     "head",
     every(
-        3,
+        6,
         [
             b"GET /" + b"x" * MOST_HEAD_BYTES,
             b"GET / HTTP/1.1\r\nA: " + b"x" * MOST_HEAD_BYTES,

@@ -105,7 +105,7 @@ FORMS: dict[str, tuple[Callable[[Tensor], Any], Callable[..., Any], list[str]]] 
 }
 
 
-@pytest.mark.parametrize("form", every(3, FORMS))
+@pytest.mark.parametrize("form", every(6, FORMS))
 def test_batches_have_their_form(form: str) -> None:
     """A loss gets a batch as the batch function has made it, and the rehearsal compares both."""
     make, loss, names = FORMS[form]
@@ -255,7 +255,7 @@ def momentum(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, 0.1, momentum=0.9)
 
 
-@pytest.mark.parametrize("name", every(8, SCHEDULERS))
+@pytest.mark.parametrize("name", every(16, SCHEDULERS))
 def test_rates_are_those_of_torch(name: str) -> None:
     """The rate and the momentum of every update are torch's, to the last bit of float32."""
     recipe, optimizer = schedule(momentum, SCHEDULERS[name])
@@ -274,7 +274,7 @@ def test_rates_are_those_of_torch(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", every(3, ["sequential", "one cycle", "several"]))
+@pytest.mark.parametrize("name", every(6, ["sequential", "one cycle", "several"]))
 def test_schedulers_are_rehearsed(name: str) -> None:
     """The program steps as torch's own scheduler and optimizer do, which are left as they were."""
     recipe, optimizer = schedule(momentum, SCHEDULERS[name])
@@ -424,7 +424,7 @@ def pick_everywhere(model: Any, y: Tensor) -> Tensor:
     return (changed * weights).square().sum() + others
 
 
-@pytest.mark.parametrize("function", every(3, [enqueue, enqueue_by_copy, pick_everywhere]))
+@pytest.mark.parametrize("function", every(6, [enqueue, enqueue_by_copy, pick_everywhere]))
 def test_counters_are_indices(function: Callable[[Any, Tensor], Tensor]) -> None:
     """A counter in a buffer picks and writes as the number does that torch makes of it."""
     capture(count_in_buffer(function))
@@ -465,7 +465,7 @@ def pack(cell: nn.Module, lengths: Any, *, is_sorted: bool = True) -> Callable[[
 @pytest.mark.parametrize(
     ("cell", "lengths", "is_sorted"),
     every(
-        3,
+        6,
         [
             (nn.GRU(4, 3, batch_first=True), torch.tensor([4, 2]), True),
             (nn.LSTM(4, 3, batch_first=True, bidirectional=True), [2, 4], False),
@@ -504,7 +504,7 @@ class Averaging(nn.Module):
 @pytest.mark.parametrize(
     "options",
     every(
-        3,
+        6,
         [
             {},
             {"avg_fn": swa_utils.get_ema_avg_fn(0.9), "use_buffers": True},  # type: ignore[no-untyped-call]  # torch's
@@ -594,7 +594,7 @@ NARROW: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize(
-    "kind", every(3, [BYTES, SIGNED, SIGNED.short() * 273]), ids=["uint8", "int8", "int16"]
+    "kind", every(6, [BYTES, SIGNED, SIGNED.short() * 273]), ids=["uint8", "int8", "int16"]
 )
 def test_small_integers_wrap(kind: Tensor) -> None:
     """Integers of 8 or 16 bits in a batch are computed modulo 2^8 or 2^16, as torch does."""

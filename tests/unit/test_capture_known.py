@@ -78,7 +78,7 @@ def test_other_weights_are_the_same_program(folder: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "recipe",
     every(
-        3,
+        6,
         [
             make_recipe(Model(factor=3.0)),
             make_recipe(Model(first=0.5)),
@@ -109,7 +109,7 @@ def test_arithmetics_are_told_apart(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 2
 
 
-@pytest.mark.parametrize("content", every(3, [b"", b"moot", None]))
+@pytest.mark.parametrize("content", every(6, [b"", b"moot", None]))
 def test_a_damaged_program_is_made_again(folder: Path, content: bytes | None) -> None:
     """A file that is cut off, empty or altered in one bit is replaced, and nobody notices."""
     first = describe(capture(make_recipe(), trust=True))

@@ -264,7 +264,7 @@ HIDDEN: dict[str, tuple[Callable[[], Factor], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(8, HIDDEN))
+@pytest.mark.parametrize("name", every(16, HIDDEN))
 def test_what_comes_of_a_count_later_is_refused(name: str) -> None:
     """A count that shows in no step of the rehearsal is found wherever Python keeps it."""
     make, message = HIDDEN[name]
@@ -391,7 +391,7 @@ def _decaying(optimizer: torch.optim.Optimizer) -> LambdaLR:
 @pytest.mark.parametrize(
     ("make", "message"),
     every(
-        3,
+        6,
         [
             (
                 lambda it, _: Switching(it),
@@ -468,7 +468,7 @@ def _from_each_other() -> tuple[Callable[[int], Any], str]:
     return batch, "batch y"
 
 
-@pytest.mark.parametrize("make", every(3, [_from_data_set, _from_array, _from_each_other]))
+@pytest.mark.parametrize("make", every(6, [_from_data_set, _from_array, _from_each_other]))
 def test_batches_that_a_step_writes_to_lie_in_memory_of_their_own(
     make: Callable[[], tuple[Callable[[int], Any], str]],
 ) -> None:

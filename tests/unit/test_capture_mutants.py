@@ -154,7 +154,7 @@ def make_recipe(make: Make) -> TrainingRecipe:
     return TrainingRecipe(model, inputs.compute_loss, make(model.parameters()), inputs.make_batch)
 
 
-@pytest.mark.parametrize("name", every(12, MAKES))
+@pytest.mark.parametrize("name", every(24, MAKES))
 def test_the_optimizers_are_captured(name: str) -> None:
     """Without a change each of the recipes is captured."""
     assert capture(make_recipe(MAKES[name])).is_rehearsed
@@ -163,7 +163,7 @@ def test_the_optimizers_are_captured(name: str) -> None:
 CHANGES = {change.name: (MAKES[make], change) for make, change in OPTIMIZERS}
 
 
-@pytest.mark.parametrize("name", every(24, CHANGES))
+@pytest.mark.parametrize("name", every(48, CHANGES))
 def test_a_wrong_update_turns_the_rehearsal_red(name: str) -> None:
     """One constant or sign of an optimizer that is another one is refused in the first steps."""
     make, change = CHANGES[name]
@@ -285,7 +285,7 @@ QUESTIONS: dict[str, tuple[Change, Callable[[], None]]] = {
 """What is left out, the change, and the test that sees it."""
 
 
-@pytest.mark.parametrize("name", every(3, QUESTIONS))
+@pytest.mark.parametrize("name", every(6, QUESTIONS))
 def test_a_question_that_is_left_out_is_missed(name: str) -> None:
     """The test that is named fails where batches are not asked for in one of these ways."""
     change, test = QUESTIONS[name]

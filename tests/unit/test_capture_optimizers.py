@@ -236,7 +236,7 @@ RIGHT: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("name", every(12, RIGHT))
+@pytest.mark.parametrize("name", every(24, RIGHT))
 def test_a_program_trains_as_the_users_own_object(name: str) -> None:
     """After some steps the program's parameters are those that the object itself comes to."""
     recipe = make_recipe(RIGHT[name])
@@ -257,7 +257,7 @@ def test_a_program_trains_as_the_users_own_object(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", every(4, ["lion", "hook", "from the beginning", "numbers of Python's"])
+    "name", every(8, ["lion", "hook", "from the beginning", "numbers of Python's"])
 )
 def test_an_optimizer_is_left_as_it_was(name: str) -> None:
     """After capture an optimizer has made no step, and no parameter has moved or has a gradient."""
@@ -382,7 +382,7 @@ def _mutate(translation: Translation, word: str, amount: float) -> Translation:
     return Translation(make, translation.moments)
 
 
-@pytest.mark.parametrize(("kind", "word"), every(15, _list_mutants()))
+@pytest.mark.parametrize(("kind", "word"), every(30, _list_mutants()))
 def test_a_wrong_translation_is_seen(kind: type[torch.optim.Optimizer], word: str) -> None:
     """The rehearsal, which steps with torch's own object, finds a translation that is off."""
     options = {"momentum": 0.9} if kind is torch.optim.SGD else {}

@@ -121,7 +121,7 @@ def test_an_example_is_traced_once(traces: Traces) -> None:
 @pytest.mark.parametrize(
     ("recipe", "options"),
     every(
-        4,
+        8,
         [
             (replace(make_recipe(), batch=lambda step: (torch.full((4, 3), float(step)),)), {}),
             (make_recipe(), {"arithmetic": EXACT}),
@@ -171,7 +171,7 @@ def _edit(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", every(5, [_set_variable, _set_path, _set_version, _install, _edit])
+    "change", every(10, [_set_variable, _set_path, _set_version, _install, _edit])
 )
 def test_another_process_traces(
     change: Callable[[pytest.MonkeyPatch], None], traces: Traces, monkeypatch: pytest.MonkeyPatch

@@ -390,7 +390,7 @@ def make_group(cases: Sequence[Case]) -> Group:
 GROUPS = [CASES[k : k + 20] for k in range(0, len(CASES), 20)]
 
 
-@pytest.fixture(scope="module", params=every(6, [*range(len(GROUPS))]) + only([], ["resampling"]))
+@pytest.fixture(scope="module", params=every(12, [*range(len(GROUPS))]) + only([], ["resampling"]))
 def group(request: pytest.FixtureRequest) -> Group:
     """Return the programs of a group of cases; those of resampling are long."""
     place = request.param
@@ -657,7 +657,7 @@ MUTANTS: Mapping[str, tuple[Case, Callable[[], AbstractContextManager[Any]]]] = 
 """What a lowering could do otherwise at a tie, a case that shows it, and how it is made do it."""
 
 
-@pytest.mark.parametrize("name", every(8, MUTANTS))
+@pytest.mark.parametrize("name", every(16, MUTANTS))
 def test_another_rule_is_refused(name: str) -> None:
     """A rehearsal agrees where ties are torch's, and refuses a program that decides otherwise."""
     case, mutate = MUTANTS[name]
@@ -679,7 +679,7 @@ OPEN_CASES = {
 }
 
 
-@pytest.mark.parametrize("name", every(8, OPEN_CASES))
+@pytest.mark.parametrize("name", every(16, OPEN_CASES))
 def test_a_choice_that_torch_leaves_open_is_named(name: str) -> None:
     """A step that comes out otherwise by such a choice is refused: operator, line and a way out."""
     with pytest.raises(CaptureError, match=f"^aten\\.{name}.*leaves open.*, or accept") as error:

@@ -193,7 +193,7 @@ def test_snapshot_that_is_gone(node: LoopbackNode, remote: Chain) -> None:
 @pytest.mark.parametrize(
     ("method", "reply"),
     every(
-        3,
+        6,
         [
             ("eth_blockNumber", None),
             ("eth_blockNumber", "many"),

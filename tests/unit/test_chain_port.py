@@ -94,7 +94,7 @@ def test_no_contract_at_an_address(chain: Chain, artifact: Artifact) -> None:
 @pytest.mark.parametrize(
     ("call", "args", "reason"),
     every(
-        3,
+        6,
         [
             ("note", (13, ROOT), "ledger: thirteen"),
             ("note", (14, ROOT), "no reason given"),

@@ -65,7 +65,7 @@ def run(backend: str, case: Case) -> list[Array]:
     return [found[index] for index in range(len(case.program.nodes))]
 
 
-@pytest.mark.parametrize("part", every(4, range(PARTS)))
+@pytest.mark.parametrize("part", every(8, range(PARTS)))
 def test_drawn_programs_are_computed_as_they_are_defined(part: int) -> None:
     """All kinds and types of operators, on accesses of all kinds, have the definition's bits."""
     for number in range(part * PART, (part + 1) * PART):

@@ -140,8 +140,8 @@ KINDS = ["ordinary", "hostile", "wide", "cancelling", "whole", "subnormal"]
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered in cast:RuntimeWarning")
-@pytest.mark.parametrize("kind", every(4, KINDS))
-@pytest.mark.parametrize("tile", every(4, list_tiles()), ids=str)
+@pytest.mark.parametrize("kind", every(8, KINDS))
+@pytest.mark.parametrize("tile", every(8, list_tiles()), ids=str)
 def test_products_are_the_processor_s(tile: Tile, kind: str) -> None:
     """Products of batches with initial terms and without have the bits of the processor."""
     for node in (make_product(19, 21, 70), make_batched(2, 17, 5, 33)):

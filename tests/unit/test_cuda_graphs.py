@@ -258,7 +258,7 @@ def test_states_that_are_held_stay_as_they_are(use: Use, monkeypatch: pytest.Mon
     assert not library.graphs
 
 
-@pytest.mark.parametrize("number", every(12, range(24)))
+@pytest.mark.parametrize("number", every(24, range(24)))
 def test_drawn_programs_have_the_same_outputs_as_graphs(
     number: int, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:

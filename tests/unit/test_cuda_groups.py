@@ -223,7 +223,7 @@ def define_all(kind: str, *, is_deep: bool) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("tile", "kind", "is_deep"), every(17, product(TILES, KINDS, (False, True))), ids=str
+    ("tile", "kind", "is_deep"), every(34, product(TILES, KINDS, (False, True))), ids=str
 )
 def test_products_are_the_processor_s(tile: GroupTile, kind: str, *, is_deep: bool) -> None:
     """Products of any layout, from initial values and from zeros, have the definition's bits."""

@@ -35,7 +35,7 @@ from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, R
 from tests.fuzz.compare import define
 from tests.fuzz.draws import draw_case
 from tests.property.test_fused_regions import Matrix, draw_state, matrices, read
-from tests.quick import every, share
+from tests.quick import every, only, share
 from tests.unit.test_cuda import NEEDS_DEVICE, assemble, encode, find_assembler, run
 
 F32 = DType.FLOAT32
@@ -57,7 +57,7 @@ def _smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "_PART_COLUMNS", 24)
 
 
-@pytest.mark.parametrize("first", every(20, range(0, DRAWS, PART)))
+@pytest.mark.parametrize("first", every(40, range(0, DRAWS, PART)))
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_drawn_programs_are_computed_as_they_are_defined(
     first: int, backend: str, monkeypatch: pytest.MonkeyPatch
@@ -289,7 +289,7 @@ def list_forms(name: str) -> tuple[Preparation, list[Form]]:
     return prepared, list(dict.fromkeys(forms))
 
 
-@pytest.mark.parametrize("name", ["gpt2", pytest.param("resnet", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", only({"mlp"}, ["mlp", "gpt2", "resnet"]))
 def test_code_of_regions_says_every_rounding(name: str, tmp_path: Path) -> None:
     """The kernels of captured programs are assembled, and are a few times fewer than operators."""
     prepared, forms = list_forms(name)

@@ -224,7 +224,7 @@ def define_all(name: str, kind: str) -> list[bytes]:
 CASES = [(name, tile, kind) for kind in KINDS for tile in TILES for name in BLOCKS]
 
 
-@pytest.mark.parametrize(("name", "tile", "kind"), every(37, CASES), ids=str)
+@pytest.mark.parametrize(("name", "tile", "kind"), every(74, CASES), ids=str)
 def test_products_are_the_processor_s(name: str, tile: Tile, kind: str) -> None:
     """Products of any layout, from initial values and from zeros, have the definition's bits."""
     found = [compute(name, node, draw_tensors(node, kind), tile) for node in NODES.values()]
@@ -408,7 +408,7 @@ def test_a_device_of_another_generation_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "arithmetic"), every(4, product(["mlp", "gpt2"], BLOCKS)), ids=str
+    ("name", "arithmetic"), every(8, product(["mlp", "gpt2"], BLOCKS)), ids=str
 )
 def test_captured_programs_have_the_same_states(name: str, arithmetic: str) -> None:
     """Training in bfloat16 has the processor's states, step by step."""

@@ -237,7 +237,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(20, FUNCTIONS))
+@pytest.mark.parametrize("name", every(40, FUNCTIONS))
 def test_losses_and_gradients_are_those_of_torch(name: str) -> None:
     """The rehearsal accepts the loss, the gradient and the new state of three steps."""
     assert capture(make_recipe(FUNCTIONS[name])).is_rehearsed
@@ -261,7 +261,7 @@ MUTANTS: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(3, MUTANTS))
+@pytest.mark.parametrize("name", every(6, MUTANTS))
 def test_a_wrong_factor_is_refused(name: str) -> None:
     """The rehearsal refuses programs whose factors are not torch's."""
     function, mutate = MUTANTS[name]

@@ -57,7 +57,7 @@ def get_winners(measured: Measured) -> set[str]:
     return {played.player for played in measured.played if played.call == "collect"}
 
 
-@pytest.mark.parametrize("name", every(8, FAST))
+@pytest.mark.parametrize("name", every(16, FAST))
 def test_calls_cost_what_the_snapshot_says(name: str) -> None:
     """No call of a scenario costs one unit more or less; `moot gas report --write` accepts it."""
     changes = compare(select(read(SNAPSHOT), [name]), make_lines(play(name)))
@@ -94,7 +94,7 @@ def test_the_snapshot_is_of_all_scenarios() -> None:
     assert {line.scenario for line in read(SNAPSHOT)} == set(NAMES)
 
 
-@pytest.mark.parametrize("name", every(3, ENDINGS))
+@pytest.mark.parametrize("name", every(6, ENDINGS))
 def test_a_match_ends_as_it_is_called(name: str) -> None:
     """The honest member wins it, and is paid."""
     measured = play(f"ending-{name}")
@@ -110,7 +110,7 @@ def test_an_agreement_has_no_match() -> None:
     assert measured.played[-3].events[-1].args[1] is Status.WON
 
 
-@pytest.mark.parametrize("name", every(8, [name for name in FAST if name.startswith("leaf-")]))
+@pytest.mark.parametrize("name", every(16, [name for name in FAST if name.startswith("leaf-")]))
 def test_a_leaf_is_computed(name: str) -> None:
     """The contract computes the honest member's bits, which are not the liar's."""
     measured = play(name)
@@ -133,6 +133,7 @@ def test_two_members_play_the_liar_at_once(name: str) -> None:
     assert get_winners(measured) == {"honest-1", "honest-2"}
 
 
+@pytest.mark.slow
 def test_what_is_played_before_changes_nothing() -> None:
     """A scenario costs the same first, last, again, and on a chain of its own."""
     names = ["ending-sink", "ending-clock", "ending-agreement"]

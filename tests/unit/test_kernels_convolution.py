@@ -221,7 +221,7 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize("direction", every(3, [FORWARD, TO_INPUT, TO_WEIGHT]))
+@pytest.mark.parametrize("direction", every(6, [FORWARD, TO_INPUT, TO_WEIGHT]))
 @pytest.mark.parametrize("geometry", LARGE)
 def test_large_convolutions_equal_the_general_way(
     geometry: Geometry, direction: str, monkeypatch: pytest.MonkeyPatch
@@ -249,7 +249,7 @@ def run_in_a_sequence(node: Node, special: Convolution, tensors: Sequence[Floats
 
 
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
-@pytest.mark.parametrize("geometry", every(6, LARGE))
+@pytest.mark.parametrize("geometry", every(12, LARGE))
 def test_sequences_call_convolutions_without_suspects(
     geometry: Geometry, direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +272,7 @@ def test_sequences_call_convolutions_without_suspects(
 
 @pytest.mark.parametrize("keeps_folds", [False, True])
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
-@pytest.mark.parametrize("geometry", every(9, LARGE))
+@pytest.mark.parametrize("geometry", every(18, LARGE))
 def test_any_part_may_be_unfolded_at_once(
     geometry: Geometry, direction: str, *, keeps_folds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +372,7 @@ def test_borders_are_left_out(direction: str, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("place", "value"),
     every(
-        3,
+        6,
         [
             pytest.param(place, value, marks=[pytest.mark.slow] * ((place + number) % 9 > 0))
             for place in range(9)
@@ -393,7 +393,7 @@ def test_terms_of_infinite_weights_are_not_left_out(
     assert falls
 
 
-@pytest.mark.parametrize("seed", every(6, range(5)))
+@pytest.mark.parametrize("seed", every(12, range(5)))
 @pytest.mark.parametrize("geometry", [STRIDED, DEPTHWISE])
 def test_terms_after_minus_zero_are_not_left_out(geometry: Geometry, seed: int) -> None:
     """Products so small that they round to -0 are followed by +0 where the fold has such a term."""

@@ -271,7 +271,7 @@ def test_places_are_known_by_their_mask(name: str) -> None:
     check_gradients(KNOWN[name], X, W)
 
 
-@pytest.mark.parametrize("name", every(3, UNKNOWN))
+@pytest.mark.parametrize("name", every(6, UNKNOWN))
 def test_their_number_and_order_are_not_known(name: str) -> None:
     """What asks for them is refused in one line, which names the function and the line."""
     function, expected = UNKNOWN[name]

@@ -28,7 +28,7 @@ def run_example(code: str) -> list[TrainingRecipe | InferenceRecipe]:
     return own or recipes
 
 
-@pytest.mark.parametrize("code", every(8, ["", *EXAMPLES]), ids=lambda code: code.split("\n")[0])
+@pytest.mark.parametrize("code", every(16, ["", *EXAMPLES]), ids=lambda code: code.split("\n")[0])
 def test_examples_run(code: str) -> None:
     """Every example gives recipes that are captured and run."""
     recipes = {id(recipe): recipe for recipe in run_example(code)}

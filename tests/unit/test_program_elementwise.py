@@ -37,7 +37,7 @@ POSITIVE_ONLY = [
 EXPONENTS = [0, 1, 2, 3, 4, 0.5, -0.5, -1, -2, 1.7, -3, 5]
 
 
-@pytest.mark.parametrize("function", every(3, UNARY), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", every(6, UNARY), ids=lambda f: f.__name__)
 def test_unary(function: Callable[..., Any]) -> None:
     """A function of one element is torch's."""
     check_function(function, X)
@@ -49,7 +49,7 @@ def test_unary_of_positive_numbers(function: Callable[..., Any]) -> None:
     check_function(function, POSITIVE)
 
 
-@pytest.mark.parametrize("exponent", every(3, EXPONENTS))
+@pytest.mark.parametrize("exponent", every(6, EXPONENTS))
 def test_power(exponent: float) -> None:
     """Every exponent, special or not, gives torch's power and gradient."""
     check_function(lambda x: x**exponent, POSITIVE)
@@ -118,7 +118,7 @@ BINARY: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(3, BINARY))
+@pytest.mark.parametrize("name", every(6, BINARY))
 def test_binary(name: str) -> None:
     """Functions of several tensors and numbers, with broadcasting and mixed types, are torch's."""
     function, inputs = BINARY[name]
@@ -128,7 +128,7 @@ def test_binary(name: str) -> None:
 COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge]
 
 
-@pytest.mark.parametrize("function", every(3, COMPARISONS), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", every(6, COMPARISONS), ids=lambda f: f.__name__)
 def test_comparisons(function: Callable[..., Any]) -> None:
     """Comparisons of tensors and numbers of any types are torch's, NaN included."""
 
@@ -148,7 +148,7 @@ GRADIENTS = [
 ]
 
 
-@pytest.mark.parametrize("function", every(3, GRADIENTS), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", every(6, GRADIENTS), ids=lambda f: f.__name__)
 def test_unary_gradients(function: Callable[..., Any]) -> None:
     """The gradient of a function of one element is torch's."""
     check_gradients(lambda x, y: (function(x) * y).sum(), Y, X)

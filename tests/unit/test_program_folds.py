@@ -100,7 +100,7 @@ CONTRACTIONS: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", every(4, REDUCTIONS))
+@pytest.mark.parametrize("name", every(8, REDUCTIONS))
 def test_reductions(name: str) -> None:
     """Reductions of any type over any axes are torch's."""
     function, inputs = REDUCTIONS[name]
@@ -120,14 +120,14 @@ FOLD_GRADIENTS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(4, FOLD_GRADIENTS))
+@pytest.mark.parametrize("name", every(8, FOLD_GRADIENTS))
 def test_fold_gradients(name: str) -> None:
     """Gradients through reductions are torch's."""
     x = (torch.arange(12) * 5 % 13 - 5.5).reshape(3, 4) / 4
     check_gradients(lambda x: FOLD_GRADIENTS[name](x).square().sum(), x)
 
 
-@pytest.mark.parametrize("name", every(3, CONTRACTIONS))
+@pytest.mark.parametrize("name", every(6, CONTRACTIONS))
 def test_contractions(name: str) -> None:
     """Matrix products are torch's."""
     function, inputs = CONTRACTIONS[name]
@@ -195,7 +195,7 @@ POOLS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(4, POOLS))
+@pytest.mark.parametrize("name", every(8, POOLS))
 def test_pools(name: str) -> None:
     """Pooling and its gradient are torch's."""
     check_gradients(lambda x: (POOLS[name](x) ** 2).sum(), IMAGE)
@@ -224,7 +224,7 @@ NORMALIZATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(4, NORMALIZATIONS))
+@pytest.mark.parametrize("name", every(8, NORMALIZATIONS))
 def test_normalizations(name: str) -> None:
     """Normalizations and the gradients of input, weight and bias are torch's."""
     scale = draw(2, 3, 5)
@@ -273,7 +273,7 @@ LOSSES: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore:reduction:UserWarning")  # kl_div's default mean
-@pytest.mark.parametrize("name", every(4, LOSSES))
+@pytest.mark.parametrize("name", every(8, LOSSES))
 def test_losses(name: str) -> None:
     """Losses and their gradients are torch's."""
     check_gradients(LOSSES[name], draw(3, 5))

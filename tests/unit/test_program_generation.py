@@ -140,7 +140,7 @@ def execute(program: Program, state: Any, batch: Any, step: int) -> list[Array]:
     return Executor(program).run(state, batch, step)
 
 
-QUICK_TEXTS = {("gpt2", "sampled"), ("speaker", "greedy")}
+QUICK_TEXTS = {("speaker", "greedy")}
 """Texts whose checks are not left to the long suite."""
 
 

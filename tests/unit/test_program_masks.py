@@ -105,13 +105,13 @@ UNKNOWN: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("name", every(8, KNOWN))
+@pytest.mark.parametrize("name", every(16, KNOWN))
 def test_selections_have_folds(name: str) -> None:
     """A program has torch's loss and torch's gradients of what a mask selects."""
     check_gradients(KNOWN[name], X, Y)
 
 
-@pytest.mark.parametrize("name", every(3, UNKNOWN))
+@pytest.mark.parametrize("name", every(6, UNKNOWN))
 def test_the_number_selected_is_not_known(name: str) -> None:
     """Whatever asks for it is refused in one line, which names the function and the line."""
     with pytest.raises(CaptureError) as caught:

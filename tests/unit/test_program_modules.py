@@ -90,7 +90,7 @@ def make(name: str) -> tuple[nn.Module, Callable[..., torch.Tensor], torch.Tenso
         return build(), call, x
 
 
-@pytest.mark.parametrize("name", every(8, MODULES))
+@pytest.mark.parametrize("name", every(16, MODULES))
 def test_trained_layers(name: str) -> None:
     """The loss of a layer in training, its gradients and its new buffers are torch's."""
     module, call, x = make(name)
@@ -112,7 +112,7 @@ def test_trained_layers(name: str) -> None:
     assert_near([named[key] for key in expected], list(expected.values()))
 
 
-@pytest.mark.parametrize("name", every(8, MODULES))
+@pytest.mark.parametrize("name", every(16, MODULES))
 def test_asked_layers(name: str) -> None:
     """The output of a layer in evaluation is torch's."""
     module, call, x = make(name)

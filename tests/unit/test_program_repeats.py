@@ -68,7 +68,7 @@ def _trace(recipe: TrainingRecipe) -> Record:
 
 
 @pytest.mark.parametrize("clip", [None, ClipNorm(1.0)])
-@pytest.mark.parametrize("name", every(6, OPTIMIZERS))
+@pytest.mark.parametrize("name", every(12, OPTIMIZERS))
 def test_copies_are_what_tracing_makes(
     name: str, clip: ClipNorm | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,7 +136,7 @@ INDEXING: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", every(3, VIEWS))
+@pytest.mark.parametrize("name", every(6, VIEWS))
 def test_views_cost_nothing(name: str) -> None:
     """Rearrangements that strides express give torch's elements, and cost no operator."""
     function, inputs = VIEWS[name]
@@ -145,14 +145,14 @@ def test_views_cost_nothing(name: str) -> None:
     assert kinds <= {Kind.SOURCE, Kind.SINK}
 
 
-@pytest.mark.parametrize("name", every(3, MOVES))
+@pytest.mark.parametrize("name", every(6, MOVES))
 def test_moves(name: str) -> None:
     """Rearrangements that strides cannot express give torch's elements."""
     function, inputs = MOVES[name]
     check_function(function, *inputs)
 
 
-@pytest.mark.parametrize("name", every(3, INDEXING))
+@pytest.mark.parametrize("name", every(6, INDEXING))
 def test_indexing(name: str) -> None:
     """Gathers and scatters are torch's."""
     function, inputs = INDEXING[name]
@@ -192,7 +192,7 @@ GRADIENTS: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", every(3, GRADIENTS))
+@pytest.mark.parametrize("name", every(6, GRADIENTS))
 def test_gradients(name: str) -> None:
     """Gradients through views, moves, gathers and scatters are torch's."""
     function, inputs = GRADIENTS[name]

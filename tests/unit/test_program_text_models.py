@@ -36,13 +36,13 @@ def test_inference_is_torch_s(name: str) -> None:
     check_inference(name)
 
 
-@pytest.mark.parametrize("name", every(6, TEXT_NAMES))
+@pytest.mark.parametrize("name", every(12, TEXT_NAMES))
 def test_operators_follow_the_semantics(name: str) -> None:
     """Of every operator of a training step, some elements are what the specification says."""
     check_semantics(get_plain(name)[1])
 
 
-@pytest.mark.parametrize("name", every(6, TEXT_NAMES))
+@pytest.mark.parametrize("name", every(12, TEXT_NAMES))
 def test_programs_survive_their_encoding(name: str) -> None:
     """Programs decode to themselves, and no operator is longer than allowed."""
     check_encoding(get_plain(name)[1])

@@ -72,7 +72,7 @@ CLIPS: dict[str, tuple[Clip, Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("accumulate", only({3}, [1, 3]))
-@pytest.mark.parametrize("name", every(2, CLIPS))
+@pytest.mark.parametrize("name", every(4, CLIPS))
 def test_clipping_is_torch_s(name: str, accumulate: int) -> None:
     """Gradients are clipped as torch's utilities do, after all batches of a step are summed."""
     clip, stock = CLIPS[name]
@@ -192,7 +192,7 @@ SCHEDULES: dict[str, Schedule] = {
 }
 
 
-@pytest.mark.parametrize("name", every(4, SCHEDULES))
+@pytest.mark.parametrize("name", every(8, SCHEDULES))
 def test_schedules(name: str) -> None:
     """Rates are those of the schedulers that people use, with the counter in the state."""
     recipe = make_recipe(optimizer=AdamW(SCHEDULES[name]))

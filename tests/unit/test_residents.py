@@ -205,7 +205,7 @@ def count_launches(captured: Captured, monkeypatch: pytest.MonkeyPatch) -> tuple
     return step, made[0].launches - step
 
 
-@pytest.mark.parametrize("seed", every(4, range(4)))
+@pytest.mark.parametrize("seed", every(8, range(4)))
 def test_a_lost_device_costs_the_steps_since_a_checkpoint(
     seed: int, captured: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -353,7 +353,7 @@ def test_a_trace_is_of_all_outputs_whoever_shares_their_elements(tmp_path: Path)
 @pytest.mark.parametrize(
     "behaviour",
     every(
-        3,
+        6,
         [
             Behaviour(),
             Tamper(5),

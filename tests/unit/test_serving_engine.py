@@ -12,7 +12,7 @@ from moot.offchain.serving.answered import Answered, Reason
 from moot.offchain.serving.checking import check_answer, find_wrong_token
 from moot.offchain.serving.engine import Engine
 from moot.offchain.serving.requests import Limits
-from tests.quick import only
+from tests.quick import only, share
 from tests.serving_helpers import (
     CONTEXT,
     WORDS,
@@ -79,7 +79,7 @@ def check_arrivals(name: str, seed: int, count: int) -> Engine:
 @pytest.mark.parametrize("name", only({"llama"}, ["gpt2", "llama"]))
 def test_answers_do_not_depend_on_arrivals(name: str) -> None:
     """With drawn arrivals, lengths, stops and cancellations, roots are those of texts alone."""
-    engine = check_arrivals(name, 1, 50)
+    engine = check_arrivals(name, 1, share(60, 3))
     assert engine.counts.known_tokens > 0
     assert engine.counts.cancelled > 0
 

@@ -35,7 +35,7 @@ def get_profit(checked: CheckedCase, conduct: str) -> int:
     return sum(row.profit_wei for row in checked.list_accounts(conduct))
 
 
-@pytest.mark.parametrize("trick", every(4, sorted(set(TRICKS) - {"split"})))
+@pytest.mark.parametrize("trick", every(8, sorted(set(TRICKS) - {"split"})))
 def test_honest_payouts_are_not_reduced(trick: str) -> None:
     """Every honest provider gets at least what it gets if the other one is honest, too.
 
@@ -51,7 +51,7 @@ def test_honest_payouts_are_not_reduced(trick: str) -> None:
 
 
 @pytest.mark.parametrize("other", only([""], ["", "lazy"]))
-@pytest.mark.parametrize("trick", every(4, TRICKS))
+@pytest.mark.parametrize("trick", every(8, TRICKS))
 def test_no_trick_pays(trick: str, other: str) -> None:
     """Who tries one earns no more than its accounts would by working, and if it lies, it loses."""
     for checked in list_watched(trick, other):
@@ -76,7 +76,7 @@ def test_shares_go_by_accounts() -> None:
         assert get_profit(checked, "split") == 3 * share_wei
 
 
-@pytest.mark.parametrize("trick", every(4, [name for name, it in TRICKS.items() if it.trick]))
+@pytest.mark.parametrize("trick", every(8, [name for name, it in TRICKS.items() if it.trick]))
 def test_tricks_are_really_tried(trick: str) -> None:
     """Schemes make calls of their own, and are refused what they should be, and nothing else."""
     made, refused = set[str](), set[str]()

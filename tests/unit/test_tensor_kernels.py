@@ -242,7 +242,7 @@ def scatter(array: npt.NDArray[Any], step: int, *, is_turned: bool) -> npt.NDArr
 
 
 @EVERY
-@pytest.mark.parametrize("turned", every(3, ["", "a", "b", "ab", "out", "a b out"]))
+@pytest.mark.parametrize("turned", every(6, ["", "a", "b", "ab", "out", "a b out"]))
 @pytest.mark.parametrize("step", [1, 2, -1])
 def test_layouts_change_nothing(block: Block, turned: str, step: int) -> None:
     """Factors, starts and results may have any strides, and nothing beside results is written."""

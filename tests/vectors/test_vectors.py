@@ -84,7 +84,7 @@ def test_scalars_by_the_definition(name: str) -> None:
         assert evaluate(function, operand_types, result_type, operands) == result
 
 
-@pytest.mark.parametrize("name", every(3, SCALARS))
+@pytest.mark.parametrize("name", every(6, SCALARS))
 def test_scalars_by_the_executor(name: str) -> None:
     """A map gives every result of a scalar function, all rows at once."""
     case = cases("scalars.json")[name]
@@ -120,7 +120,7 @@ def make_program(case: Case) -> tuple[Program, list[Array]]:
     return wrap(node, inputs), inputs
 
 
-@pytest.mark.parametrize("name", every(8, cases("operators.json")))
+@pytest.mark.parametrize("name", every(16, cases("operators.json")))
 def test_operators(name: str) -> None:
     """An operator has its encoding, and both executors give its output and the output's root."""
     case = cases("operators.json")[name]
