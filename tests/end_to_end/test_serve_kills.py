@@ -183,7 +183,7 @@ class Ledger:
         assert find_fault([*kept, *shown]) is None
         assert len({it.receipt.number for it in shown}) == len(shown)
         assert set(shown) <= set(kept)
-        find = TaskFinder(book, self._model.programs)
+        find = TaskFinder(book, lambda _: [self._model.programs], lambda _: 0)
         for it in kept:
             assert self._run(find, it) == it.receipt.history
         for name, receipt in answers.items():
@@ -197,7 +197,7 @@ class Ledger:
         receipt = signed.receipt
         key = (receipt.start_root, receipt.steps)
         if key not in self._tops:
-            task = find(receipt.make_terms(MIN_BOND_WEI))
+            task = find(0, receipt.make_terms(MIN_BOND_WEI))
             assert task is not None
             assert (task.start_root, task.steps) == key
             program = id(task.program)  # each of the model's programs is one object
