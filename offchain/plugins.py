@@ -11,6 +11,7 @@ from dataclasses import is_dataclass
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from moot.offchain.errors import UsageError
@@ -50,21 +51,32 @@ def load_class(subject: str, name: object, table: Mapping[str, str]) -> Any:
     return found
 
 
-def run_file(path: Path) -> Any:
+def run_file(path: Path) -> ModuleType:
     """Run a user's file as a module, once for a run."""
     name = f"{_PREFIX}{hashlib.sha256(bytes(path.resolve())).hexdigest()}"
     if name in sys.modules:
         return sys.modules[name]
+    try:
+        with redirect_stdout(sys.stderr):  # what a user's code prints is not our result
+            module = execute_file(path, name)
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{path} can't be run: {' '.join(what.split())}") from error
+    if module is None:
+        raise UsageError(f"there is no Python file {path}; name one that ends in .py")
+    return module
+
+
+def execute_file(path: Path, name: str) -> ModuleType | None:
+    """Execute a file as the module of a name, which it keeps unless it fails; None for no file."""
     location = spec_from_file_location(name, path)
     if location is None or location.loader is None or not path.is_file():
-        raise UsageError(f"there is no Python file {path}; name one that ends in .py")
+        return None
     module = module_from_spec(location)
     sys.modules[name] = module  # dataclasses look their own module up
     try:
-        with redirect_stdout(sys.stderr):  # what a user's code prints is not our result
-            location.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+        location.loader.exec_module(module)
+    except BaseException:
         del sys.modules[name]
-        what = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{path} can't be run: {' '.join(what.split())}") from error
+        raise
     return module

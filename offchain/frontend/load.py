@@ -4,7 +4,6 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from moot.offchain.errors import UsageError
 from moot.offchain.frontend.environment import standard_torch
 from moot.offchain.frontend.neighbours import Neighbourhood
 from moot.offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from moot.offchain.plugins import execute_file
 from moot.offchain.programs.catalogue import FOLDER
 
 
@@ -119,17 +119,7 @@ def _check_function(spec: str, function: Callable[[int], Any]) -> None:
 
 def _load_name(path: Path, name: str) -> Any:
     """Run a file as a module and return one of its functions, its recipes or its Trainers."""
-    name_of_module = f"moot_user_{path.stem}"
-    location = spec_from_file_location(name_of_module, path)
-    assert location is not None
-    assert location.loader is not None
-    module = module_from_spec(location)
-    sys.modules[name_of_module] = module  # dataclasses look their own module up
-    try:
-        location.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name_of_module]
-        raise
+    module = execute_file(path, f"moot_user_{path.stem}")
     found = getattr(module, name, None)
     if not _is_choice(found):
         names = [key for key, value in vars(module).items() if _is_choice(value)]

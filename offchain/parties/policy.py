@@ -1,10 +1,10 @@
 """The policy of a provider: which jobs it takes; users write their own as a subclass."""
 
-import importlib.util
 from pathlib import Path
 
 from moot.contracts.model.types import Job
 from moot.offchain.errors import UsageError
+from moot.offchain.plugins import execute_file
 from moot.offchain.programs.graph import Program
 from moot.offchain.text import clean
 
@@ -51,11 +51,9 @@ def load_policy(name: str) -> Policy:
     if not name:
         return Policy()
     path, _, kind = name.rpartition(":")
-    spec = importlib.util.spec_from_file_location("moot_policy", path) if path else None
-    if spec is None or spec.loader is None or not Path(path).is_file():
+    module = execute_file(Path(path), "moot_policy")
+    if module is None:
         raise UsageError(f"{name} is no policy; write path/to/file.py:Class")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     policy = getattr(module, kind, None)
     if not (isinstance(policy, type) and issubclass(policy, Policy)):
         raise UsageError(f"{path} has no class {kind} of moot.offchain.parties.policy.Policy")
