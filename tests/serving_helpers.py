@@ -23,14 +23,14 @@ WORDS = 23
 CONTEXT = 64
 
 
-def make_model(name: str, *, vocabulary: int = WORDS) -> Any:
+def make_model(name: str, *, vocabulary: int = WORDS, context: int = CONTEXT) -> Any:
     """Return a tiny causal model whose answers differ."""
     import transformers as hf  # noqa: PLC0415 - heavy
 
     torch.manual_seed(5)
     ends: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
     if name == "gpt2":
-        sizes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": CONTEXT}
+        sizes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": context}
         model: Any = hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=vocabulary, **sizes, **ends))
     else:
         config = hf.LlamaConfig(
@@ -40,7 +40,7 @@ def make_model(name: str, *, vocabulary: int = WORDS) -> Any:
             num_hidden_layers=2,
             num_attention_heads=4,
             num_key_value_heads=2,
-            max_position_embeddings=CONTEXT,
+            max_position_embeddings=context,
             **ends,
         )
         model = hf.LlamaForCausalLM(config)

@@ -190,9 +190,7 @@ class Programs:
             if key not in self._chunks:
                 chunk = Chunk(self.reader, count, has_logits=has_logits)
                 recipe = chunk.make_recipe(texts, length)
-                captured = capture_once(
-                    recipe, (self._name and f"chunk {self._name} {key}") or None
-                )
+                captured = capture_once(recipe, self._describe("chunk", key))
                 self._chunks[key] = ChunkProgram(captured, self._weights)
             return self._chunks[key]
 

@@ -33,6 +33,7 @@ from moot.offchain.frontend.recipe import InferenceRecipe
 from moot.offchain.programs.graph import Program
 from tests.program_helpers import assert_close, run_function
 from tests.quick import only, share
+from tests.serving_helpers import make_model
 from tests.training_helpers import by_name, encode
 
 WORDS = 11
@@ -73,28 +74,7 @@ def make_speaker() -> nn.Module:
 
 def make_causal(name: str, *, is_training: bool = False) -> nn.Module:
     """Return a tiny model of the transformers library."""
-    import transformers as hf  # noqa: PLC0415 - heavy
-
-    torch.manual_seed(2)
-    common: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-    if name == "gpt2":
-        sizes: dict[str, Any] = {"n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": LENGTH}
-        model: Any = hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=WORDS, **sizes, **common))
-    else:
-        config = hf.LlamaConfig(
-            vocab_size=WORDS,
-            hidden_size=16,
-            intermediate_size=24,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=LENGTH,
-            **common,
-        )
-        model = hf.LlamaForCausalLM(config)
-    for parameter in model.parameters():
-        parameter.data.mul_(3)
-    return CausalModel(model.train(is_training))
+    return CausalModel(make_model(name, vocabulary=WORDS, context=LENGTH).train(is_training))
 
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
