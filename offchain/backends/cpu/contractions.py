@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, product
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,8 @@ Multiply = Callable[[Factors, Factors, Any, Any], object]
 
 Views = tuple[Factors, Factors, Floats, Floats]
 """a, b, init and out of batches of products: (B, M, K), (B, K, N), (B, M, N) and (B, M, N)."""
+
+_Tensor = TypeVar("_Tensor")
 
 _ABSENT = np.empty((0, 0, 0), np.float32)
 
@@ -313,8 +315,7 @@ class Contraction:
     ) -> list[Call]:
         """Return the calls that compute the output."""
         assert self._whole is not None
-        init, *factors = sources
-        ordered = (init, *(factors[::-1] if self._is_swapped else factors))
+        ordered = self._order(sources)
         (target,), elements = targets, prod(self._shape)
         if self._is_in_order:
             return self._whole.list_calls(ordered, target, memory)
@@ -364,8 +365,9 @@ class Contraction:
         assert self._whole is not None
         return list(self._whole.list_views(self._order(flats), out))
 
-    def _order(self, flats: Sequence[Array | None]) -> Sequence[Array | None]:
-        init, *factors = flats
+    def _order(self, tensors: Sequence[_Tensor]) -> Sequence[_Tensor]:
+        """Return init and the factors, the one that provides the rows first."""
+        init, *factors = tensors
         return (init, *(factors[::-1] if self._is_swapped else factors))
 
 

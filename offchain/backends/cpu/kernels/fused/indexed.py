@@ -7,7 +7,7 @@ has in common is computed once.
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, reduce
 from typing import ClassVar
 
@@ -21,8 +21,6 @@ from moot.offchain.planning.preconditions import Form, Precondition
 _NAME = "move"
 
 _Body = Callable[[], None]
-_Lanes = Callable[[ir.Value, int, ir.Value | None], None]
-"""(the first turn, the lanes of a vector, how many of them are there; None if all are)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +133,10 @@ class _Place:
     inside: ir.Value | None
 
 
+_Lanes = Callable[[_Place, int, ir.Value | None], None]
+"""(where the first turn is, the lanes of a vector, how many of them are there; None if all are)."""
+
+
 class _Writer:
     """The writer of the function (near, far, indices, first, stop)."""
 
@@ -222,9 +224,13 @@ class _Writer:
         is_moved = any(index.level == last + 1 for index in task.indices)
         is_side_by_side = task.near[1][last] == 1 and (is_moved or task.far[1][last] == 1)
         if is_side_by_side and not is_moved:
-            self._write_if(place.inside, lambda: self._move_rows(place), lambda: self._fill(place))
+            self._write_if(
+                place.inside,
+                lambda: self._repeat_lanes(place, self._move),
+                lambda: self._repeat_lanes(place, self._fill),
+            )
         elif is_side_by_side and task.function is None:
-            self._gather_lanes(place)
+            self._repeat_lanes(place, self._gather_lanes)
         else:
             self._write_turns(place)
 
@@ -241,7 +247,7 @@ class _Writer:
                 with no:
                     otherwise()
 
-    def _repeat_lanes(self, body: _Lanes) -> None:
+    def _repeat_lanes(self, place: _Place, body: _Lanes) -> None:
         """Write the innermost loop in vectors, whose last one may have fewer lanes."""
         builder, last = self._builder, len(self._task.sizes) - 1
         first, count = self._count(last)
@@ -249,7 +255,8 @@ class _Writer:
         lanes = min(LANES, 1 << max(0, size.bit_length() - 1))
 
         def whole(number: ir.Value, _: Sequence[ir.Value]) -> list[ir.Value]:
-            body(builder.add(first, builder.mul(number, WORD(lanes))), lanes, None)
+            turn = builder.add(first, builder.mul(number, WORD(lanes)))
+            body(self._step(last, place, turn), lanes, None)
             return []
 
         wholes = builder.udiv(count, WORD(lanes))
@@ -257,10 +264,10 @@ class _Writer:
             vectors.repeat(builder, wholes, [], whole)
         rest = builder.urem(count, WORD(lanes))
         with builder.if_then(builder.icmp_unsigned(">", rest, WORD(0))):
-            body(builder.add(first, builder.mul(wholes, WORD(lanes))), lanes, rest)
+            turn = builder.add(first, builder.mul(wholes, WORD(lanes)))
+            body(self._step(last, place, turn), lanes, rest)
 
-    def _load(self, address: ir.Value, lanes: int, count: ir.Value | None) -> ir.Value:
-        kind = ir.VectorType(self._kind, lanes)
+    def _load(self, kind: ir.Type, address: ir.Value, count: ir.Value | None) -> ir.Value:
         if count is None:
             return vectors.load(self._builder, kind, address)
         return vectors.load_first(self._builder, kind, address, count)
@@ -288,51 +295,37 @@ class _Writer:
             builder, dtype, emit.emit(builder, function, (dtype, dtype), dtype, (x, y))
         )
 
-    def _move_rows(self, place: _Place) -> None:
+    def _move(self, here: _Place, lanes: int = 1, count: ir.Value | None = None) -> None:
         """Copy or fold neighbours into neighbours."""
+        kind = ir.VectorType(self._kind, lanes)
+        if self._task.function is None:
+            self._store(self._load(kind, here.far, count), here.near, count)
+            return
+        before, operand = (self._load(kind, a, count) for a in (here.far, here.near))
+        self._store(self._combine(before, operand), here.far, count)
 
-        def move(number: ir.Value, lanes: int, count: ir.Value | None) -> None:
-            here = self._step(len(self._task.sizes) - 1, place, number)
-            if self._task.function is None:
-                self._store(self._load(here.far, lanes, count), here.near, count)
-                return
-            before, operand = (self._load(a, lanes, count) for a in (here.far, here.near))
-            self._store(self._combine(before, operand), here.far, count)
-
-        self._repeat_lanes(move)
-
-    def _fill(self, place: _Place) -> None:
+    def _fill(self, here: _Place, lanes: int = 1, count: ir.Value | None = None) -> None:
         """Fill neighbours."""
+        constant = ir.Constant(ir.VectorType(self._kind, lanes), [self._task.fill] * lanes)
+        self._store(constant, here.near, count)
 
-        def fill(number: ir.Value, lanes: int, count: ir.Value | None) -> None:
-            here = self._step(len(self._task.sizes) - 1, place, number)
-            constant = ir.Constant(ir.VectorType(self._kind, lanes), [self._task.fill] * lanes)
-            self._store(constant, here.near, count)
-
-        self._repeat_lanes(fill)
-
-    def _gather_lanes(self, place: _Place) -> None:
+    def _gather_lanes(self, here: _Place, lanes: int, count: ir.Value | None) -> None:
         """Copy elements that indices name one by one to neighbours.
 
         Where all of a vector are inside, single loads are faster than the processor's gathers.
         """
-        builder, last = self._builder, len(self._task.sizes) - 1
-
-        def gather(number: ir.Value, lanes: int, count: ir.Value | None) -> None:
-            here = self._step(last, place, number)
-            values, mask = self._read_all_lanes(here, lanes, count)
-            if count is not None or mask is None:
+        builder = self._builder
+        values, mask = self._read_all_lanes(here, lanes, count)
+        if count is not None or mask is None:
+            self._gather_masked(here, values, mask, lanes, count)
+            return
+        together = ir.IntType(lanes)
+        is_inside = builder.icmp_unsigned("==", builder.bitcast(mask, together), together(-1))
+        with builder.if_else(is_inside, likely=True) as (yes, no):
+            with yes:
+                self._gather_singly(here, lanes)
+            with no:
                 self._gather_masked(here, values, mask, lanes, count)
-                return
-            together = ir.IntType(lanes)
-            is_inside = builder.icmp_unsigned("==", builder.bitcast(mask, together), together(-1))
-            with builder.if_else(is_inside, likely=True) as (yes, no):
-                with yes:
-                    self._gather_singly(here, lanes)
-                with no:
-                    self._gather_masked(here, values, mask, lanes, count)
-
-        self._repeat_lanes(gather)
 
     def _read_all_lanes(
         self, here: _Place, lanes: int, count: ir.Value | None
@@ -365,7 +358,7 @@ class _Writer:
                     value = self._read_index(builder.add(address, skipped), index)
                     far = builder.add(far, builder.mul(value, WORD(index.step * self._width)))
             near = builder.add(here.near, WORD(lane * self._width))
-            self._store(self._load(far, 1, None), near, None)
+            self._move(replace(here, near=near, far=far))
 
     def _gather_masked(
         self,
@@ -395,10 +388,8 @@ class _Writer:
         builder = self._builder
         kind = ir.VectorType(emit.STORED[index.dtype], lanes)
         stride = index.strides[-1]
-        if stride == 1 and count is None:
-            values = vectors.load(builder, kind, address)
-        elif stride == 1:
-            values = vectors.load_first(builder, kind, address, count)
+        if stride == 1:
+            values = self._load(kind, address, count)
         else:
             limit = WORD(lanes) if count is None else count
             values = vectors.gather_first(
@@ -415,20 +406,10 @@ class _Writer:
 
         def turn(number: ir.Value, _: Sequence[ir.Value]) -> list[ir.Value]:
             here = self._read_indices(last + 1, self._step(last, place, builder.add(first, number)))
-            self._write_if(here.inside, lambda: self._move_one(here), lambda: self._fill_one(here))
+            self._write_if(here.inside, lambda: self._move(here), lambda: self._fill(here))
             return []
 
         vectors.repeat(builder, count, [], turn)
-
-    def _move_one(self, here: _Place) -> None:
-        if self._task.function is None:
-            self._store(self._load(here.far, 1, None), here.near, None)
-            return
-        before, operand = (self._load(a, 1, None) for a in (here.far, here.near))
-        self._store(self._combine(before, operand), here.far, None)
-
-    def _fill_one(self, here: _Place) -> None:
-        self._store(ir.Constant(ir.VectorType(self._kind, 1), [self._task.fill]), here.near, None)
 
 
 def _bytes(index: Index) -> int:
