@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moot.contracts.model.invariants import BrokenInvariantError, Step, copy_store
 from moot.contracts.model.referee import call
-from moot.contracts.model.types import Address, Event, Message
+from moot.contracts.model.step_invariants import Step
+from moot.contracts.model.store_invariants import BrokenInvariantError
+from moot.contracts.model.types import Address, Event, Message, copy_store
 from moot.contracts.model.watch import Watcher
 from moot.contracts.reasons import Revert
 from moot.offchain.disputes.referee.port import Answer, Call, Outcome, Referee, open_store

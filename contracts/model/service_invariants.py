@@ -1,20 +1,28 @@
 """What is true of a service after every call, each a sentence and a function.
 
 Tests, the exhaustive search and simulations share them. What is true of the challenges, whose rules
-are the referee's, is in `invariants.py`.
+are the referee's, is in `store_invariants.py` and `step_invariants.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any
 
 from moot.contracts.model.abi import pack_balance
 from moot.contracts.model.bonds import NOTHING, Balance, Service
-from moot.contracts.model.invariants import copy_store, require_kept
 from moot.contracts.model.receipts import MAX_WINDOW_BLOCKS, Receipt
 from moot.contracts.model.service import DEFUND_BLOCKS
-from moot.contracts.model.types import MIN_BOND_WEI, PRIZE_DIVISOR, Address, Event, Message
+from moot.contracts.model.step_invariants import get_changes
+from moot.contracts.model.store_invariants import require_kept
+from moot.contracts.model.types import (
+    MIN_BOND_WEI,
+    PRIZE_DIVISOR,
+    Address,
+    Event,
+    Message,
+    copy_store,
+)
 from moot.contracts.reasons import Status
 
 _FAULTS = frozenset({"refute_answer", "prove_conflict", "prove_unlisted"})
@@ -151,7 +159,7 @@ def value_is_conserved(step: ServiceStep) -> bool:
 
 def nobody_touches_what_is_anothers(step: ServiceStep) -> bool:
     """A call changes the bond of one provider and the balance of one client and provider."""
-    bonds = _get_changes(step.before.stakes, step.after.stakes)
+    bonds = get_changes(step.before.stakes, step.after.stakes)
     if not bonds <= {step.provider}:
         return False
     own: set[Any] = set()
@@ -159,8 +167,8 @@ def nobody_touches_what_is_anothers(step: ServiceStep) -> bool:
         own = {(step.message.sender, step.args[0])}
     elif step.name == "redeem":
         own = {(step.args[0], step.message.sender)}
-    changes = _get_changes(step.before.funds, step.after.funds)
-    changes |= _get_changes(step.before.redeemed, step.after.redeemed)
+    changes = get_changes(step.before.funds, step.after.funds)
+    changes |= get_changes(step.before.redeemed, step.after.redeemed)
     return changes <= own
 
 
@@ -247,11 +255,11 @@ def balances_stand_a_day(step: ServiceStep) -> bool:
 
 def numbers_are_published_once(step: ServiceStep) -> bool:
     """A batch stays as it is, and a provider's next one begins where its last has ended."""
-    for place in _get_changes(step.before.batches, step.after.batches):
+    for place in get_changes(step.before.batches, step.after.batches):
         is_next = place == (step.message.sender, step.before.published.get(place[0], 0))
         if step.name != "publish" or not is_next or place in step.before.batches:
             return False
-    changes = _get_changes(step.before.published, step.after.published)
+    changes = get_changes(step.before.published, step.after.published)
     if step.name != "publish":
         return not changes
     first, count, _ = step.args
@@ -260,7 +268,7 @@ def numbers_are_published_once(step: ServiceStep) -> bool:
 
 def announcements_age(step: ServiceStep) -> bool:
     """What was announced becomes no younger, and is used once, in a later block."""
-    for digest in _get_changes(step.before.announced, step.after.announced):
+    for digest in get_changes(step.before.announced, step.after.announced):
         since = step.before.announced.get(digest)
         if step.name == "commit":
             if since is not None or step.after.announced[digest] != step.message.block:
@@ -272,7 +280,7 @@ def announcements_age(step: ServiceStep) -> bool:
 
 def jobs_are_of_challenges(step: ServiceStep) -> bool:
     """A receipt gets a job by a challenge alone, within its time, and no other when it has lost."""
-    changes = _get_changes(step.before.challenged, step.after.challenged)
+    changes = get_changes(step.before.challenged, step.after.challenged)
     if step.name != "challenge":
         return not changes and step.before.challenges.jobs == step.after.challenges.jobs
     job_id = len(step.before.challenges.jobs)
@@ -280,10 +288,6 @@ def jobs_are_of_challenges(step: ServiceStep) -> bool:
     job, receipt = step.after.challenges.jobs[job_id], step.args[0]
     is_its = job.client == receipt.client and job.terms == receipt.make_terms(job.terms.bond_wei)
     return is_one and is_its and step.message.block <= receipt.last_block
-
-
-def _get_changes(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> set[Any]:
-    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
 SERVICE_INVARIANTS: tuple[Callable[[Service], bool], ...] = (

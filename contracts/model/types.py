@@ -318,6 +318,21 @@ class Store(Undoable):
     events: list[Event] = field(default_factory=list)
 
 
+def copy_store(store: Store) -> Store:
+    """Return a store that remembers the same, and goes its own way."""
+    return Store(
+        store.chain_id,
+        store.address,
+        dict(store.jobs),
+        dict(store.members),
+        dict(store.claims),
+        dict(store.matches),
+        store.balance_wei,
+        store.burned_wei,
+        store.arithmetic,
+    )
+
+
 def _write(table: dict[_Key, _Value], key: _Key, value: _Value | None) -> None:
     if value is None:
         table.pop(key, None)

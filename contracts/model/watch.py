@@ -11,15 +11,10 @@ from itertools import combinations
 from typing import Any, cast
 
 from moot.contracts.model.checks import find_rival, is_free, is_rival, name_match
-from moot.contracts.model.invariants import (
-    Step,
-    check_step,
-    get_match_bound,
-    open_books,
-    require_kept,
-)
 from moot.contracts.model.ledger import calculate_debt
 from moot.contracts.model.referee import call
+from moot.contracts.model.step_invariants import Step, check_step, get_match_bound
+from moot.contracts.model.store_invariants import open_books, require_kept
 from moot.contracts.model.types import (
     NOBODY,
     ZERO,

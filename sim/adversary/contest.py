@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from moot.contracts.model.invariants import BrokenInvariantError
+from moot.contracts.model.store_invariants import BrokenInvariantError
 from moot.contracts.model.types import Event
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.chain import Chain

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from moot.contracts.model.invariants import count_moves
+from moot.contracts.model.step_invariants import count_moves
 from moot.contracts.model.types import FOLD_ARITY, Address, Terms
 from moot.offchain.commitments.tensors import get_chunk_count
 from moot.offchain.commitments.tree import Digest, get_height

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from moot.contracts.model.invariants import Step
+from moot.contracts.model.step_invariants import Step
 from moot.contracts.model.types import Store
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.disputes.referee.stages import get_stage

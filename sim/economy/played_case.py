@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from moot.contracts.model.checks import get_member
-from moot.contracts.model.invariants import copy_store
-from moot.contracts.model.types import Address, Job, Member, Store
+from moot.contracts.model.types import Address, Job, Member, Store, copy_store
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.port import Answer, Call, Outcome

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any, cast
 
 from moot.contracts.model.checks import name_job, name_match
-from moot.contracts.model.invariants import copy_store
 from moot.contracts.model.referee import call
 from moot.contracts.model.types import (
     MIN_BOND_WEI,
@@ -15,6 +14,7 @@ from moot.contracts.model.types import (
     Message,
     Pair,
     Terms,
+    copy_store,
     start_facts,
 )
 from moot.contracts.model.words import hash_commitment

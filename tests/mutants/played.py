@@ -12,8 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from moot.contracts.model.answers import Vault
-from moot.contracts.model.invariants import copy_store
-from moot.contracts.model.types import Event, Message
+from moot.contracts.model.types import Event, Message, copy_store
 from tests.machine import Machine, Result, Words
 from tests.referee.vaults import Vaults
 

@@ -33,9 +33,9 @@ from typing import Any
 from rich.console import Console
 
 from moot.contracts.model import leaf
-from moot.contracts.model.invariants import Step, copy_store
 from moot.contracts.model.referee import call
-from moot.contracts.model.types import NOBODY, Event, Message, Store
+from moot.contracts.model.step_invariants import Step
+from moot.contracts.model.types import NOBODY, Event, Message, Store, copy_store
 from moot.contracts.model.watch import Watcher
 from moot.contracts.reasons import Reason, Revert
 from moot.offchain.arithmetic.base import Arithmetic

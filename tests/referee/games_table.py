@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from moot.contracts.model.checks import find_claim, get_member, name_job, name_match
-from moot.contracts.model.invariants import get_match_bound
+from moot.contracts.model.step_invariants import get_match_bound
 from moot.contracts.model.types import (
     ZERO,
     Address,

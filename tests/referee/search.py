@@ -14,9 +14,9 @@ from typing import Any
 
 from moot.contracts.model.checks import is_rival, name_job, name_match
 from moot.contracts.model.descent import BOTH
-from moot.contracts.model.invariants import Step, check_step, copy_store, is_unchanged
 from moot.contracts.model.ledger import calculate_debt
 from moot.contracts.model.referee import call
+from moot.contracts.model.step_invariants import Step, check_step, is_unchanged
 from moot.contracts.model.tournament import get_challenge_deadline
 from moot.contracts.model.types import (
     ZERO,
@@ -31,6 +31,7 @@ from moot.contracts.model.types import (
     Position,
     Store,
     Terms,
+    copy_store,
 )
 from moot.contracts.model.watch import finish, may_play
 from moot.contracts.model.words import hash_commitment

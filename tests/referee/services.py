@@ -13,7 +13,6 @@ from moot.contracts.model import challenges, service
 from moot.contracts.model.abi import pack_args, pack_balance
 from moot.contracts.model.bonds import Batch, Service
 from moot.contracts.model.checks import find_claim, name_job, name_match
-from moot.contracts.model.invariants import Step
 from moot.contracts.model.receipts import Receipt, Voucher, hash_announcement
 from moot.contracts.model.service_invariants import (
     ServiceStep,
@@ -22,6 +21,7 @@ from moot.contracts.model.service_invariants import (
     copy_service,
     is_same,
 )
+from moot.contracts.model.step_invariants import Step
 from moot.contracts.model.types import (
     MIN_BOND_WEI,
     NOBODY,

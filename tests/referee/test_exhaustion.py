@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 
-from moot.contracts.model.invariants import get_match_bound, get_move_bound
+from moot.contracts.model.step_invariants import get_match_bound, get_move_bound
 from moot.contracts.model.types import Terms
 from moot.contracts.reasons import LeafMode
 from moot.offchain.disputes.referee.terms import Stakes, make_terms

@@ -9,22 +9,23 @@ from typing import Any
 import pytest
 
 from moot.contracts.model import ledger
-from moot.contracts.model.invariants import (
-    JOB_INVARIANTS,
+from moot.contracts.model.step_invariants import (
     STEP_INVARIANTS,
+    Step,
+    check_step,
+    claims_meet_when_free,
+    closed_jobs_stay_closed,
+    moves_in_closed_jobs_change_a_word,
+)
+from moot.contracts.model.store_invariants import (
+    JOB_INVARIANTS,
     STORE_INVARIANTS,
     Books,
     BrokenInvariantError,
-    Step,
-    check_step,
     check_store,
-    claims_meet_when_free,
-    closed_jobs_stay_closed,
-    copy_store,
-    moves_in_closed_jobs_change_a_word,
     open_books,
 )
-from moot.contracts.model.types import Claim, Event, Member, Message, Store
+from moot.contracts.model.types import Claim, Event, Member, Message, Store, copy_store
 from moot.contracts.model.watch import Watcher, finish
 from moot.contracts.reasons import Outcome, Standing, Status
 from tests.referee.stage import ACCOUNTS

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from moot.contracts.model.descent import NODE_TAGS
-from moot.contracts.model.invariants import (
+from moot.contracts.model.referee import are_terms_sound
+from moot.contracts.model.step_invariants import (
     MAX_MOVES,
     MAX_WIDE_MOVES,
     count_moves,
     get_move_bound,
 )
-from moot.contracts.model.referee import are_terms_sound
 from moot.contracts.model.types import FOLD_ARITY, Message
 from moot.contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
 from moot.offchain.arithmetic.base import Arithmetic

@@ -7,8 +7,8 @@ from typing import Any
 from moot.contracts.compiler import compile_contract
 from moot.contracts.deployment import deploy_referee
 from moot.contracts.model.abi import CALLED_THROUGH, EventReader, pack_call
-from moot.contracts.model.invariants import Step, copy_store, is_unchanged
-from moot.contracts.model.types import NOBODY, Address, Event, Message, Pair, Store
+from moot.contracts.model.step_invariants import Step, is_unchanged
+from moot.contracts.model.types import NOBODY, Address, Event, Message, Pair, Store, copy_store
 from moot.contracts.model.watch import Watcher
 from moot.contracts.reasons import Phase, Revert
 from moot.offchain.arithmetic.base import Arithmetic

@@ -8,7 +8,7 @@ import pytest
 
 from moot.contracts.deployment import deploy_referee
 from moot.contracts.model import ledger
-from moot.contracts.model.invariants import BrokenInvariantError
+from moot.contracts.model.store_invariants import BrokenInvariantError
 from moot.contracts.model.types import ZERO, Address, Event
 from moot.offchain.chain import Chain, tester
 from moot.offchain.disputes.referee.on_chain import ChainReferee

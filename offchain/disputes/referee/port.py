@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from moot.contracts.model.checks import find_claim, get_job, get_member
-from moot.contracts.model.invariants import copy_store
 from moot.contracts.model.ledger import calculate_debt
 from moot.contracts.model.referee import call
 from moot.contracts.model.types import (
@@ -19,6 +18,7 @@ from moot.contracts.model.types import (
     Message,
     Pair,
     Store,
+    copy_store,
 )
 from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import Status

@@ -1,28 +1,23 @@
-"""What is true of the referee after every call, each a sentence and a function.
+"""What is true of every call that a referee accepts: each a sentence and a function.
 
-`check_step` says which invariant an accepted call has broken; those that need a whole story are in
-`watch.py`. Tests, the exhaustive search and simulations share them.
+`check_step` says which of them a call has broken, and which of those of the store after it; what
+needs a whole story is in `watch.py`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from moot.contracts.model import challenges
 from moot.contracts.model.checks import find_rival
 from moot.contracts.model.descent import BOTH, NODE_TAGS
 from moot.contracts.model.ledger import calculate_debt
-from moot.contracts.model.referee import are_terms_sound
+from moot.contracts.model.store_invariants import check_store, require_kept
 from moot.contracts.model.types import (
     FOLD_ARITY,
-    MIN_BOND_WEI,
     WIDE_FOLD_ARITY,
     Address,
-    Claim,
     Event,
     Facts,
-    Job,
     Member,
     Message,
     Pair,
@@ -30,19 +25,11 @@ from moot.contracts.model.types import (
     Store,
     Terms,
 )
-from moot.contracts.model.words import (
-    announce,
-    hash_position,
-    hash_top,
-    pack_claim,
-    pack_member,
-    pack_tally,
-)
+from moot.contracts.model.words import announce, hash_position
 from moot.contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.commitments.tree import MAX_ARITY_LOG2, Digest, get_block, get_height
-from moot.offchain.errors import MootError
+from moot.offchain.commitments.tree import MAX_ARITY_LOG2, get_block, get_height
 
 _MAX_CHUNK_LEVELS = 55
 """Height of the tree over the chunks of the longest tensor, of 2^63 bytes."""
@@ -56,26 +43,6 @@ MAX_MOVES = 43
 """The most moves of any match: `get_move_bound` of the largest terms."""
 MAX_WIDE_MOVES = 48
 """The most where accumulators are wider than elements."""
-
-
-class BrokenInvariantError(MootError):
-    """The referee has done what it must never do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Books:
-    """All that is remembered of one job."""
-
-    job_id: int
-    job: Job
-    members: dict[Address, Member]
-    claims: dict[bytes, Claim]
-    matches: dict[Pair, Digest]
-    meetings: dict[int, list[Claim]]
-
-    def count(self, *standings: Standing) -> int:
-        """Return how many members stand there."""
-        return sum(member.standing in standings for member in self.members.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,253 +106,9 @@ def _list_args(events: tuple[Event, ...], name: str) -> Iterator[Any]:
     return (event.args for event in events if event.name == name)
 
 
-def copy_store(store: Store) -> Store:
-    """Return a store that remembers the same, and goes its own way."""
-    return Store(
-        store.chain_id,
-        store.address,
-        dict(store.jobs),
-        dict(store.members),
-        dict(store.claims),
-        dict(store.matches),
-        store.balance_wei,
-        store.burned_wei,
-        store.arithmetic,
-    )
-
-
-def open_books(store: Store) -> list[Books]:
-    """Return what is remembered, job by job."""
-    found = {job_id: Books(job_id, job, {}, {}, {}, {}) for job_id, job in store.jobs.items()}
-    for (job_id, address), member in store.members.items():
-        found[job_id].members[address] = member
-    for (job_id, key), claim in store.claims.items():
-        found[job_id].claims[key] = claim
-        found[job_id].meetings.setdefault(claim.meeting, []).append(claim)
-    for pair, digest in store.matches.items():
-        found[pair.job_id].matches[pair] = digest
-    return list(found.values())
-
-
-def _get_changes(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> set[Any]:
+def get_changes(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> set[Any]:
+    """Return the keys whose values two tables do not share."""
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-
-
-# Of every job, at all times.
-
-
-def claims_are_tallied(books: Books) -> bool:
-    """A job counts exactly the claims that have a contender."""
-    return books.job.claims == sum(claim.contenders > 0 for claim in books.claims.values())
-
-
-def hidden_are_tallied(books: Books) -> bool:
-    """A job counts exactly the members that have not revealed; of a void one some may be paid."""
-    left = books.job.hidden - books.count(Standing.COMMITTED)
-    return left == 0 or (books.job.status is Status.VOID and 0 < left <= books.count(Standing.PAID))
-
-
-def defeated_are_tallied(books: Books) -> bool:
-    """A job counts exactly the members that have been defeated; of a void one some may be paid."""
-    left = books.job.defeated - books.count(Standing.DEFEATED)
-    return left == 0 or (books.job.status is Status.VOID and 0 < left <= books.count(Standing.PAID))
-
-
-def prizes_are_conserved(books: Books) -> bool:
-    """Every lost bond is one prize, which a member holds or which is forfeited."""
-    held = sum(member.prizes for member in books.members.values())
-    return held + books.job.forfeits == books.job.defeated
-
-
-def only_contenders_hold_prizes(books: Books) -> bool:
-    """Who has not shown a claim, or has been defeated, holds no prize."""
-    without = {Standing.NONE, Standing.COMMITTED, Standing.DEFEATED}
-    return all(not m.prizes for m in books.members.values() if m.standing in without)
-
-
-def contenders_are_tallied(books: Books) -> bool:
-    """A claim counts its members that are not out; one that is paid may have been out before."""
-    standing = {Standing.REVEALED, Standing.LATE}
-    counts = Counter(m.key for m in books.members.values() if m.standing in standing)
-    paid = Counter(m.key for m in books.members.values() if m.standing is Standing.PAID)
-    is_certain = not books.job.is_undecided and books.job.status is not Status.VOID
-    out = Counter[bytes]() if is_certain else paid
-    return all(
-        counts[key] + paid[key] - out[key] <= claim.contenders <= counts[key] + paid[key]
-        for key, claim in books.claims.items()
-    )
-
-
-def sharers_are_tallied(books: Books) -> bool:
-    """A claim counts as sharers exactly its contenders that have not joined late."""
-    revealed = Counter(m.key for m in books.members.values() if m.standing is Standing.REVEALED)
-    paid = Counter(m.key for m in books.members.values() if m.standing is Standing.PAID)
-    return all(
-        revealed[key] <= claim.sharers <= revealed[key] + paid[key]
-        for key, claim in books.claims.items()
-    )
-
-
-def shown_members_have_a_claim(books: Books) -> bool:
-    """Who has shown a claim is a member of one that is remembered under its key."""
-    hidden = {Standing.NONE, Standing.COMMITTED}
-    keys = {m.key for m in books.members.values() if m.standing not in hidden}
-    if books.job.status is Status.VOID:
-        # Who had not shown a claim may be paid, too.
-        return keys >= set(books.claims)
-    return keys == set(books.claims)
-
-
-def claims_lie_under_their_tops(books: Books) -> bool:
-    """A claim is remembered under the key of its top."""
-    return all(hash_top(claim.top) == key for key, claim in books.claims.items())
-
-
-def matches_are_between_rivals(books: Books) -> bool:
-    """A match is between two members that have shown different claims, lower address first."""
-    for pair in books.matches:
-        first, second = books.members.get(pair.first), books.members.get(pair.second)
-        if first is None or second is None or first.key == second.key:
-            return False
-        if int(pair.first, 16) >= int(pair.second, 16):
-            return False
-        if not {first.key, second.key} <= books.claims.keys():
-            return False
-    return True
-
-
-def live_matches_are_of_one_meeting(books: Books) -> bool:
-    """While both members of a match contend, their claims are in one meeting."""
-    for pair in books.matches:
-        first, second = books.members[pair.first], books.members[pair.second]
-        if first.is_contender and second.is_contender:
-            meetings = {books.claims[member.key].meeting for member in (first, second)}
-            if len(meetings) != 1 or meetings == {0}:
-                return False
-    return True
-
-
-def meetings_are_of_two(books: Books) -> bool:
-    """No more than two claims are in one meeting, and no meeting has a number not yet given."""
-    counts = Counter(claim.meeting for claim in books.claims.values() if claim.meeting)
-    return all(c <= 2 and number <= books.job.meetings for number, c in counts.items())
-
-
-def _get_rival(books: Books, claim: Claim) -> Claim | None:
-    if not claim.meeting:
-        return None
-    return next((c for c in books.meetings[claim.meeting] if c.top != claim.top), None)
-
-
-def meetings_have_one_window(books: Books) -> bool:
-    """Both claims of a meeting may be joined up to the same block, not after the job's window."""
-    for claim in books.claims.values():
-        rival = _get_rival(books, claim)
-        if rival is not None and rival.window_end != claim.window_end:
-            return False
-        if claim.window_end > books.job.window_end:
-            return False
-    return True
-
-
-def meetings_are_left_by_one_at_most(books: Books) -> bool:
-    """Of the two claims of any meeting only one goes on to another, so that no meeting is empty."""
-    return len(books.meetings.keys() - {0}) >= books.job.meetings
-
-
-def only_the_beaten_are_left_behind(books: Books) -> bool:
-    """A claim whose rival has gone on to meet another has no contender."""
-    return all(
-        claim.contenders == 0
-        for claim in books.claims.values()
-        if claim.meeting and _get_rival(books, claim) is None
-    )
-
-
-def claims_that_never_met_are_whole(books: Books) -> bool:
-    """A claim that has met none has a contender, and no window."""
-    return all(
-        claim.contenders > 0 and claim.window_end == 0
-        for claim in books.claims.values()
-        if claim.meeting == 0
-    )
-
-
-def closed_jobs_have_one_claim_at_most(books: Books) -> bool:
-    """A job that is won has one claim left, and one that is empty none, or an undecided match."""
-    job = books.job
-    if job.status is Status.WON:
-        return job.claims == 1 and not job.is_undecided
-    return job.status in {Status.OPEN, Status.VOID} or job.claims <= job.is_undecided
-
-
-def undecided_jobs_have_released(books: Books) -> bool:
-    """A job is undecided exactly if the verifier's silence has released members of it."""
-    released = books.count(Standing.RELEASED)
-    if books.job.status is Status.OPEN:
-        return books.job.is_undecided == (released > 0)
-    return books.job.is_undecided or released == 0
-
-
-def the_client_is_owed_what_nobody_earned(books: Books) -> bool:
-    """The client is owed the reward only once the job is closed, and if nobody shares it."""
-    job = books.job
-    if not job.is_client_owed:
-        return True
-    sharers = sum(claim.sharers for claim in books.claims.values() if claim.contenders)
-    is_lost = job.is_undecided or job.status is Status.VOID or sharers == 0
-    return job.status is not Status.OPEN and is_lost
-
-
-def only_closed_jobs_have_paid(books: Books) -> bool:
-    """Nobody is paid before the job is closed."""
-    return books.job.status is not Status.OPEN or books.count(Standing.PAID) == 0
-
-
-def windows_cover_the_challenge(books: Books) -> bool:
-    """No job can be settled before the time is over in which new claims may join."""
-    return books.job.window_end >= books.job.reveal_deadline + books.job.terms.window_blocks
-
-
-def terms_are_sound(books: Books) -> bool:
-    """Every job has a bond that pays for a match, and counts and clocks within their bounds."""
-    terms = books.job.terms
-    is_sound = are_terms_sound(terms) or challenges.are_terms_sound(terms)
-    return terms.bond_wei >= MIN_BOND_WEI and is_sound
-
-
-def words_have_room(books: Books) -> bool:
-    """All that is remembered fits into the contract's words."""
-    try:
-        words = [pack_tally(books.job), *map(pack_member, books.members.values())]
-        words += map(pack_claim, books.claims.values())
-    except AssertionError:
-        return False
-    return all(word < 1 << 256 for word in words)
-
-
-def calculate_liability(books: Books) -> int:
-    """Return the wei that the referee holds for a job: all of it, or what is not yet collected."""
-    job, terms = books.job, books.job.terms
-    if job.status is Status.OPEN:
-        return job.reward_wei + terms.bond_wei * len(books.members)
-    owed = job.reward_wei if job.is_client_owed else 0
-    for member in books.members.values():
-        if member.keeps_bond(job.status):
-            owed += terms.bond_wei
-            if job.status is not Status.VOID:
-                owed += member.prizes * terms.prize_wei
-            if job.status is Status.WON and member.standing is Standing.REVEALED:
-                owed += job.reward_wei // books.claims[member.key].sharers
-    return owed
-
-
-def the_balance_is_what_is_owed(store: Store) -> bool:
-    """The referee holds to the wei what it owes, or may still owe."""
-    return store.balance_wei == sum(map(calculate_liability, open_books(store)))
-
-
-# Of every accepted call.
 
 
 def value_is_conserved(step: Step) -> bool:
@@ -437,7 +160,7 @@ def moves_in_closed_jobs_change_a_word(step: Step) -> bool:
     job = step.before.jobs.get(step.job_id)
     if job is None or job.status is Status.OPEN or step.name == "collect":
         return True
-    words = _get_changes(step.before.matches, step.after.matches)
+    words = get_changes(step.before.matches, step.after.matches)
     if words != {step.args[0]} or not words <= step.after.matches.keys():
         return False
     return is_unchanged(replace(step.before, matches=step.after.matches), step.after)
@@ -460,13 +183,13 @@ def windows_only_grow(step: Step) -> bool:
 
 def jobs_do_not_mix(step: Step) -> bool:
     """A call about one job changes nothing of another."""
-    changes = _get_changes(step.before.jobs, step.after.jobs)
+    changes = get_changes(step.before.jobs, step.after.jobs)
     for before, after in (
         (step.before.members, step.after.members),
         (step.before.claims, step.after.claims),
     ):
-        changes |= {job_id for job_id, _ in _get_changes(before, after)}
-    changes |= {pair.job_id for pair in _get_changes(step.before.matches, step.after.matches)}
+        changes |= {job_id for job_id, _ in get_changes(before, after)}
+    changes |= {pair.job_id for pair in get_changes(step.before.matches, step.after.matches)}
     return changes <= {step.job_id}
 
 
@@ -483,7 +206,7 @@ _LIVES = {
 
 def members_only_go_on(step: Step) -> bool:
     """A member joins, shows its claim, and then is paid or out, once and for all."""
-    for key in _get_changes(step.before.members, step.after.members):
+    for key in get_changes(step.before.members, step.after.members):
         old, new = step.before.members.get(key, Member()), step.after.members.get(key, Member())
         if new.standing is not old.standing and new.standing not in _LIVES[old.standing]:
             return False
@@ -497,7 +220,7 @@ def nobody_acts_for_another(step: Step) -> bool:
     """Nobody joins, shows a claim or is paid but by its own call, or is entered with its bond."""
     entered = step.args[2:4] if step.name == "enter" else ()
     own = {Standing.COMMITTED, Standing.REVEALED, Standing.LATE, Standing.PAID}
-    for key in _get_changes(step.before.members, step.after.members):
+    for key in get_changes(step.before.members, step.after.members):
         old, new = step.before.members.get(key, Member()), step.after.members[key]
         is_own = new.standing is not old.standing and new.standing in own
         if is_own and key[1] not in {step.message.sender, *entered}:
@@ -508,7 +231,7 @@ def nobody_acts_for_another(step: Step) -> bool:
 def claims_are_never_swapped(step: Step) -> bool:
     """Who has shown a claim never has another."""
     hidden = {Standing.NONE, Standing.COMMITTED}
-    for key in _get_changes(step.before.members, step.after.members):
+    for key in get_changes(step.before.members, step.after.members):
         old = step.before.members.get(key, Member())
         if old.standing not in hidden and step.after.members[key].key != old.key:
             return False
@@ -528,7 +251,7 @@ def defeat_takes_a_match(step: Step) -> bool:
     """A member is defeated only by the end of a match of its own that names it as a loser."""
     lost = {
         key
-        for key in _get_changes(step.before.members, step.after.members)
+        for key in get_changes(step.before.members, step.after.members)
         if step.after.members[key].standing is Standing.DEFEATED
     }
     return lost == {(step.job_id, address) for address in step.losers}
@@ -538,7 +261,7 @@ def release_takes_a_silent_verifier(step: Step) -> bool:
     """Both members of a match are released, and no others, and only if the verifier is too late."""
     released = {
         key
-        for key in _get_changes(step.before.members, step.after.members)
+        for key in get_changes(step.before.members, step.after.members)
         if step.after.members[key].standing is Standing.RELEASED
     }
     if released != {(step.job_id, address) for address in step.released}:
@@ -563,7 +286,7 @@ def prizes_go_to_the_winner(step: Step) -> bool:
     if step.ended is not None and step.ended[1] < Outcome.NEITHER:
         pair, outcome, _ = step.ended
         won.add((step.job_id, (pair.first, pair.second)[outcome]))
-    for key in _get_changes(step.before.members, step.after.members):
+    for key in get_changes(step.before.members, step.after.members):
         old, new = step.before.members.get(key, Member()), step.after.members[key]
         if new.standing is not Standing.DEFEATED and new.prizes - old.prizes != (key in won):
             return False
@@ -616,7 +339,7 @@ def moves_touch_one_match(step: Step) -> bool:
     tables = ("jobs", "members", "claims", "balance_wei", "burned_wei")
     if any(getattr(step.before, name) != getattr(step.after, name) for name in tables):
         return False
-    return _get_changes(step.before.matches, step.after.matches) == {step.args[0]}
+    return get_changes(step.before.matches, step.after.matches) == {step.args[0]}
 
 
 def events_say_what_is_stored(step: Step) -> bool:
@@ -784,7 +507,7 @@ def claims_meet_when_free(step: Step) -> bool:
     before, after = step.before.claims, step.after.claims
     met = [
         before[key]
-        for key in _get_changes(before, after)
+        for key in get_changes(before, after)
         if key in before and after[key].meeting != before[key].meeting
     ]
     for claim in met:
@@ -831,32 +554,6 @@ def is_unchanged(before: Store, after: Store) -> bool:
     return all(getattr(before, name) == getattr(after, name) for name in names)
 
 
-JOB_INVARIANTS: tuple[Callable[[Books], bool], ...] = (
-    claims_are_tallied,
-    hidden_are_tallied,
-    defeated_are_tallied,
-    prizes_are_conserved,
-    only_contenders_hold_prizes,
-    contenders_are_tallied,
-    sharers_are_tallied,
-    shown_members_have_a_claim,
-    claims_lie_under_their_tops,
-    matches_are_between_rivals,
-    live_matches_are_of_one_meeting,
-    meetings_are_of_two,
-    meetings_have_one_window,
-    meetings_are_left_by_one_at_most,
-    only_the_beaten_are_left_behind,
-    claims_that_never_met_are_whole,
-    closed_jobs_have_one_claim_at_most,
-    undecided_jobs_have_released,
-    the_client_is_owed_what_nobody_earned,
-    only_closed_jobs_have_paid,
-    windows_cover_the_challenge,
-    terms_are_sound,
-    words_have_room,
-)
-STORE_INVARIANTS: tuple[Callable[[Store], bool], ...] = (the_balance_is_what_is_owed,)
 STEP_INVARIANTS: tuple[Callable[[Step], bool], ...] = (
     value_is_conserved,
     only_closing_burns,
@@ -898,19 +595,6 @@ STEP_INVARIANTS: tuple[Callable[[Step], bool], ...] = (
 )
 
 
-def check_store(store: Store) -> None:
-    """Check all that is true at all times.
-
-    Raises:
-        BrokenInvariantError: something of it is not.
-    """
-    for books in open_books(store):
-        for job_invariant in JOB_INVARIANTS:
-            require_kept(job_invariant(books), job_invariant)
-    for store_invariant in STORE_INVARIANTS:
-        require_kept(store_invariant(store), store_invariant)
-
-
 def check_step(step: Step) -> None:
     """Check all that is true of an accepted call, and of the store after it.
 
@@ -928,9 +612,3 @@ def _is_mere_move(before: Store, after: Store) -> bool:
     names = ("jobs", "members", "claims", "balance_wei")
     is_same = all(getattr(before, name) == getattr(after, name) for name in names)
     return is_same and before.matches.keys() == after.matches.keys()
-
-
-def require_kept(is_kept: bool, invariant: Callable[..., object]) -> None:  # noqa: FBT001 - a result
-    """Name the invariant that is broken, if it is."""
-    if not is_kept:
-        raise BrokenInvariantError(f"{invariant.__name__}: {invariant.__doc__}")
