@@ -7,7 +7,7 @@ before; the match is the one that stops at the operator, as the chain would show
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 from moot.contracts.model.types import NOBODY, Facts, Pair, Position
@@ -30,7 +30,7 @@ from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
 
-PATIENCE_S = 600.0
+PATIENCE_S, POLL_S = 600.0, 0.01
 LIE = bytes(32)
 
 
@@ -103,12 +103,10 @@ def _measure_one(folder: Path, run: Run, operator: int) -> dict[str, Any]:
     began = time.perf_counter()
     size = hand_over(open_store(str(folder / "by")), run, request.terms, request.place, 0)
     handed = time.perf_counter()
-    with Server(folder / "by") as server:
-        Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+    with Server(folder / "by") as server, server.serving(POLL_S):
         collect_evidence(
             request, folder / "heard", [server.url], time.monotonic() + PATIENCE_S, Event()
         )
-        server.shutdown()
     heard = time.perf_counter()
     _check(judge_found(request, folder / "heard"))
     return {
@@ -125,10 +123,8 @@ def _measure_run(folder: Path, run: Run, operator: int) -> dict[str, Any]:
     request = _make_request(run, operator)
     own = Store(folder / "own")
     began = time.perf_counter()
-    with Server(folder / "job") as server:
-        Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+    with Server(folder / "job") as server, server.serving(POLL_S):
         task = get_task(open_store(server.url, own.path), request.terms)
-        server.shutdown()
     fetched = time.perf_counter()
     size = sum(size for _, size in own.list())
     again = Run(task, Behaviour(), own)

@@ -9,18 +9,20 @@ import io
 import math
 import socket
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import BoundedSemaphore, Lock
+from threading import BoundedSemaphore, Lock, Thread
 from typing import Any
 
+LOOPBACK = "127.0.0.1"
 MAX_CONNECTIONS = 64
 MOST_OF_ONE = 48
 """Connections of one address."""
 MOST_HEAD_BYTES = 2**15
+POLL_S = 0.05
 _ENDING_S = 1.0
 """Seconds that the thread of a connection that was ended may take to give its place back."""
 
@@ -110,6 +112,23 @@ class BoundedServer(ThreadingHTTPServer):
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, handler)
+
+    @property
+    def url(self) -> str:
+        """The address at which it serves."""
+        host, port = self.server_address[:2]
+        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
+
+    @contextmanager
+    def serving(self, poll_s: float = POLL_S) -> Iterator[None]:
+        """Serve in a thread for as long as the context lasts, whose end is seen at each poll."""
+        thread = Thread(target=self.serve_forever, args=(poll_s,), name="server")
+        thread.start()
+        try:
+            yield
+        finally:
+            self.shutdown()
+            thread.join()
 
     def service_actions(self) -> None:
         """End the connections whose time is over; called several times a second."""

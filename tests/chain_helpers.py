@@ -2,10 +2,8 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,9 @@ from eth_utils.exceptions import ValidationError
 from web3 import EthereumTesterProvider, Web3
 
 from moot.contracts.compiler import Artifact, compile_contract
+from moot.offchain.bounded_http import LOOPBACK
 from moot.offchain.chain import Address, Chain, Contract
+from tests.http_helpers import Reply, serving_http
 
 LEDGER = """
 # pragma version 0.4.3
@@ -143,60 +143,25 @@ def _as_json(value: Any) -> Any:
 
 
 @contextmanager
-def serve_http(node: LoopbackNode) -> Iterator[None]:
-    """Serve a node over HTTP on a free port of loopback."""
+def serve_socket(reply: Callable[[str | bytes], Iterable[str]]) -> Iterator[str]:
+    """Serve a WebSocket on a free port of loopback that sends messages for each; give its address.
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+    A reply that raises ConnectionError breaks the connection.
+    """
 
-        def do_POST(self) -> None:
-            try:
-                answer = node.answer(self.rfile.read(int(self.headers["Content-Length"])))
-            except ConnectionError:
-                self.close_connection = True
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+    def handle(connection: websockets.sync.server.ServerConnection) -> None:
+        with suppress(ConnectionError):
+            for question in connection:
+                for message in reply(question):
+                    connection.send(message)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    node.url = f"http://127.0.0.1:{server.server_port}"
-    with serve_in_thread(partial(server.serve_forever, 0.01), server.shutdown), server:
-        yield
-
-
-@contextmanager
-def serve_websocket(node: LoopbackNode) -> Iterator[None]:
-    """Serve a node over WebSockets on a free port of loopback."""
-
-    def handle(socket: websockets.sync.server.ServerConnection) -> None:
-        for question in socket:
-            try:
-                socket.send(node.answer(question).decode())
-            except ConnectionError:
-                return
-
-    server = websockets.sync.server.serve(handle, "127.0.0.1", 0)
-    node.url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
-    with serve_in_thread(server.serve_forever, server.shutdown):
-        yield
-
-
-@contextmanager
-def serve_in_thread(run: Callable[[], None], stop: Callable[[], None]) -> Iterator[None]:
-    """Run a server in a thread, and stop it at the end."""
-    thread = threading.Thread(target=run)
+    server = websockets.sync.server.serve(handle, LOOPBACK, 0)
+    thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield
+        yield f"ws://{LOOPBACK}:{server.socket.getsockname()[1]}"
     finally:
-        stop()
+        server.shutdown()
         thread.join()
 
 
@@ -204,7 +169,12 @@ def serve_in_thread(run: Callable[[], None], stop: Callable[[], None]) -> Iterat
 def open_node(scheme: str) -> Iterator[LoopbackNode]:
     """Serve a new node over `http` or `ws`."""
     node = LoopbackNode()
-    with serve_http(node) if scheme == "http" else serve_websocket(node):
+    serving = (
+        serving_http(lambda _, body: Reply(200, content=node.answer(body)))
+        if scheme == "http"
+        else serve_socket(lambda question: [node.answer(question).decode()])
+    )
+    with serving as node.url:
         yield node
 
 

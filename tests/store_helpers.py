@@ -8,6 +8,7 @@ from threading import Thread
 
 from moot.offchain.bounded_http import Bounds
 from moot.offchain.datastore.server import Server
+from tests.http_helpers import POLL_S
 
 Answer = Callable[[socket.socket, str, int], None]
 """Sends whatever it likes: it is given the connection, the path, and where the range begins."""
@@ -16,14 +17,8 @@ Answer = Callable[[socket.socket, str, int], None]
 @contextmanager
 def serving(folder: Path, bounds: Bounds | None = None) -> Iterator[Server]:
     """Serve a folder in a thread."""
-    with Server(folder, bounds=bounds) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with Server(folder, bounds=bounds) as server, server.serving(POLL_S):
+        yield server
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO
 
-from moot.offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
+from moot.offchain.bounded_http import LOOPBACK, BoundedHandler, BoundedServer, Bounds
 from moot.offchain.datastore.names import KINDS, OBJECT_NAME, PRIVATE
 from moot.offchain.errors import StoreError
 
@@ -36,7 +36,7 @@ class Server(BoundedServer):
     """
 
     def __init__(
-        self, path: Path, host: str = "127.0.0.1", port: int = 0, bounds: Bounds | None = None
+        self, path: Path, host: str = LOOPBACK, port: int = 0, bounds: Bounds | None = None
     ) -> None:
         try:
             self.folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -50,12 +50,6 @@ class Server(BoundedServer):
         except (OSError, OverflowError) as error:
             os.close(self.folder)
             raise StoreError(f"cannot listen at {host}:{port}: {error}; choose another") from error
-
-    @property
-    def url(self) -> str:
-        """The address of the store."""
-        host, port = self.server_address[:2]
-        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
     def server_close(self) -> None:
         """Stop listening."""

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from moot.offchain.bounded_http import Bounds
+from moot.offchain.bounded_http import LOOPBACK, Bounds
 from moot.offchain.errors import MootError, UsageError
 from moot.offchain.text import clean_values
 from moot.sim.economy.config import Config
@@ -19,7 +19,7 @@ from moot.sim.experiments.plan import check_names
 from moot.sim.live.page import LONGEST, make_page
 from moot.sim.live.runner import Runner
 from moot.sim.live.sliders import list_sliders, move
-from moot.sim.pages.server import HTML, JSON, LOOPBACK, Found, Heads
+from moot.sim.pages.server import HTML, JSON, Found, Heads
 from moot.sim.pages.server import serve as serve_site
 
 MARKET = "/market"

@@ -1,6 +1,5 @@
 """The server of a page: loopback unless told otherwise, bounded, and nothing but one site's own."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -8,10 +7,9 @@ from email.message import Message
 from http import HTTPStatus
 from typing import Protocol
 
-from moot.offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
+from moot.offchain.bounded_http import LOOPBACK, BoundedHandler, BoundedServer, Bounds
 from moot.offchain.errors import UsageError
 
-LOOPBACK = "127.0.0.1"
 Heads = Message
 """The heads of a request, whose names may be in small letters or large ones."""
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain"
@@ -126,11 +124,5 @@ def serve(
     except OSError as error:
         problem = f"cannot listen at {host}:{port}: {error.strerror or error}"
         raise UsageError(f"{problem}; choose another --port") from error
-    with server, source or nullcontext():
-        thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="server")
-        thread.start()
-        try:
-            yield f"http://{host}:{server.server_port}/"
-        finally:
-            server.shutdown()
-            thread.join()
+    with server, source or nullcontext(), server.serving():
+        yield f"http://{host}:{server.server_port}/"

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from moot.offchain.bounded_http import Bounds
+from moot.offchain.bounded_http import LOOPBACK, Bounds
 from moot.offchain.record.schema import Record
-from moot.sim.pages.server import HTML, JSON, LOOPBACK, Found, Heads
+from moot.sim.pages.server import HTML, JSON, Found, Heads
 from moot.sim.pages.server import serve as serve_site
 from moot.sim.viewer.follower import Follower
 from moot.sim.viewer.page import make_live_page, make_page, show

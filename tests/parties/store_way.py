@@ -5,12 +5,10 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from random import Random
 
-from tests.chain_helpers import serve_in_thread
+from tests.http_helpers import Reply, serving_http
 
 FAULTS = ["drop", "delay", "truncate", "corrupt", "another", "status", "endless", "whole", "longer"]
 _ENDLESS_BYTES = 1 << 22
@@ -26,10 +24,8 @@ class StoreWay:
         self.faults: Counter[str] = Counter()
         self.url = ""
 
-    def answer(
-        self, method: str, path: str, range_: str | None
-    ) -> tuple[int, bytes, int, str | None]:
-        """Return the status, the body, how many bytes it claims to have, and its place.
+    def answer(self, method: str, path: str, range_: str | None) -> Reply:
+        """Return what is answered.
 
         Raises:
             ConnectionError: there is no answer.
@@ -48,12 +44,12 @@ class StoreWay:
                 length = int(response.headers["Content-Length"])
                 place = response.headers["Content-Range"]
         except urllib.error.HTTPError as error:
-            return error.code, b"", 0, None
+            return Reply(error.code)
         if fault == "status":
-            return 502, b"", 0, None
+            return Reply(502)
         other, self._other = self._other, body or self._other
         body, length = self._break(fault, body, length, other)
-        return status, body, length, place
+        return Reply(status, {"Content-Range": place} if place else {}, body, length)
 
     def _break(self, fault: str, body: bytes, length: int, other: bytes) -> tuple[bytes, int]:
         """Return another body, and another length than it has."""
@@ -75,34 +71,7 @@ def open_store_way(url: str, random: Random, rate: float) -> Iterator[StoreWay]:
     """Serve a way to a store on a free port of loopback."""
     way = StoreWay(url, random, rate)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            try:
-                status, body, length, place = way.answer(
-                    self.command, self.path, self.headers.get("Range")
-                )
-            except ConnectionError:
-                self.close_connection = True
-                return
-            self.send_response(status)
-            self.send_header("Content-Length", str(length))
-            if place:
-                self.send_header("Content-Range", place)
-            self.end_headers()
-            if self.command == "GET":
-                with suppress(OSError):  # who has hung up
-                    self.wfile.write(body)
-                self.close_connection = length != len(body)
-
-        do_HEAD = do_GET  # noqa: N815 - the name that the library asks for
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    way.url = f"http://127.0.0.1:{server.server_port}"
-    with serve_in_thread(partial(server.serve_forever, 0.01), server.shutdown), server:
+    with serving_http(
+        lambda it, _: way.answer(it.command, it.path, it.headers.get("Range"))
+    ) as way.url:
         yield way

@@ -3,12 +3,10 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from typing import Protocol
 
-from tests.chain_helpers import serve_in_thread
+from tests.http_helpers import Reply, serving_http
 
 FAULTS = (
     *("drop-request", "drop-answer", "delay", "repeat", "truncate", "stale", "corrupt-answer"),
@@ -41,8 +39,8 @@ class Proxy:
         self.faults: dict[str, int] = {}
         self.url = ""
 
-    def answer(self, body: bytes) -> tuple[int, bytes, int]:
-        """Return the status, the answer, and how many bytes it claims to have."""
+    def answer(self, body: bytes) -> Reply:
+        """Return what is answered; raise ConnectionError for nothing."""
         fault = self._random.choice(self._kinds) if self._random.random() < self.rate else ""
         self.faults[fault] = self.faults.get(fault, 0) + 1
         if fault == "drop-request":
@@ -64,10 +62,10 @@ class Proxy:
             raise ConnectionError
         answer = self._change(fault, answer, stale)
         if fault == "truncate":
-            return 200, answer[: len(answer) // 2], len(answer)
+            return Reply(200, {}, answer[: len(answer) // 2], len(answer))
         if fault == "endless":
-            return 200, answer, 2**40
-        return 502 if fault == "status" else 200, answer, len(answer)
+            return Reply(200, {}, answer, 2**40)
+        return Reply(502 if fault == "status" else 200, {}, answer)
 
     def _change(self, fault: str, answer: bytes, stale: bytes) -> bytes:
         if fault == "stale":
@@ -89,28 +87,5 @@ def open_proxy(
     """Serve a proxy before a node on a free port of loopback."""
     proxy = Proxy(node, random, rate, kinds)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            try:
-                status, answer, claimed = proxy.answer(body)
-            except ConnectionError:
-                self.close_connection = True
-                return
-            self.send_response(status)
-            self.send_header("Content-Length", str(claimed))
-            self.end_headers()
-            self.wfile.write(answer)
-            self.close_connection = claimed != len(answer)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    proxy.url = f"http://127.0.0.1:{server.server_port}"
-    with serve_in_thread(partial(server.serve_forever, 0.01), server.shutdown), server:
+    with serving_http(lambda _, body: proxy.answer(body)) as proxy.url:
         yield proxy

@@ -1,10 +1,7 @@
 """Ways to a node that err: payments get in once, and one of several nodes is used that is fit."""
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
@@ -16,7 +13,7 @@ from moot.offchain.chain.endpoints import Endpoints
 from moot.offchain.chain.head import Head
 from moot.offchain.chain.receipts import Mined
 from moot.offchain.errors import ChainIdChanged, ChainUnavailable
-from tests.chain_helpers import serve_in_thread
+from tests.http_helpers import Reply, serving_http
 from tests.quick import every
 from tests.sending.payer import PAYER, Seat, find_payee, find_unpaid, make_payment, open_payer, pay
 from tests.sending.proxy import FAULTS, open_proxy
@@ -30,22 +27,9 @@ def lines() -> list[str]:
     return []
 
 
-@contextmanager
-def hanging() -> Iterator[str]:
-    """Serve an address where connections are taken and nothing is answered."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            time.sleep(0.3)
-            self.close_connection = True
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    with serve_in_thread(partial(server.serve_forever, 0.01), server.shutdown), server:
-        yield f"http://127.0.0.1:{server.server_port}"
+def hang(*_: object) -> None:
+    """Take a request, and answer nothing."""
+    time.sleep(0.3)
 
 
 @pytest.mark.parametrize("seed", every(6, range(3)))
@@ -65,7 +49,7 @@ def test_node_that_breaks_off_is_left(node: DevNode, url: str, lines: list[str])
     with open_proxy(node, Random(1), 0.0) as proxy:
         transport = Endpoints([proxy.url, url], say=lines.append)
         assert transport.ask("eth_blockNumber", [])["result"] == "0x1"
-        proxy.answer = lambda _: (502, b"", 0)  # type: ignore[method-assign] # from now on it fails
+        proxy.answer = lambda _: Reply(502)  # type: ignore[method-assign] # from now on it fails
         assert transport.ask("eth_blockNumber", [])["result"] == "0x1"
         transport.close()
     assert lines == [
@@ -83,7 +67,7 @@ def test_unfit_nodes_are_not_used(
     other = DevNode(1)
     other.methods._methods["eth_chainId"] = lambda: "0x7"
     with ExitStack() as stack:
-        foreign, hung = stack.enter_context(serve(other)), stack.enter_context(hanging())
+        foreign, hung = stack.enter_context(serve(other)), stack.enter_context(serving_http(hang))
         nobody = "http://127.0.0.1:1"
         transport = Endpoints([hung, nobody, foreign, url], chain_id, lines.append)
         assert transport.url == url
@@ -142,7 +126,7 @@ def test_sender_goes_on_with_the_next_node(node: DevNode, url: str, tmp_path: Pa
             if b"eth_sendRawTransaction" not in body:
                 return real(body)
             real(body)
-            proxy.answer = lambda _: (502, b"", 0)  # type: ignore[method-assign] # gone for good
+            proxy.answer = lambda _: Reply(502)  # type: ignore[method-assign] # gone for good
             raise ConnectionError
 
         proxy.answer = break_off  # type: ignore[method-assign] # once

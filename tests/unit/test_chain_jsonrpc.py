@@ -1,14 +1,13 @@
 """A node behind JSON-RPC may be absent, change, break off or talk nonsense: Moot reports each."""
 
 from collections.abc import Iterator
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from eth_tester.exceptions import TransactionFailed
 
 from moot.contracts.compiler import Artifact
+from moot.offchain.bounded_http import BoundedHandler
 from moot.offchain.chain import Chain, connect
 from moot.offchain.errors import (
     ChainError,
@@ -26,8 +25,8 @@ from tests.chain_helpers import (
     compile_ledger,
     deploy_ledger,
     open_node,
-    serve_in_thread,
 )
+from tests.http_helpers import Reply, serving_http
 from tests.quick import every
 
 
@@ -54,8 +53,8 @@ def remote(node: LoopbackNode) -> Iterator[Chain]:
 @pytest.mark.parametrize("scheme", ["http", "ws"])
 def test_no_node_at_the_address(scheme: str) -> None:
     """An address where nothing listens is ChainUnavailable, in one line that names it."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        url = f"{scheme}://127.0.0.1:{server.server_port}"
+    with serving_http(lambda *_: None) as free:
+        url = free.replace("http", scheme)
     with pytest.raises(ChainUnavailable, match="nothing answers there") as caught:
         connect(url)
     assert caught.value.url == url
@@ -66,29 +65,18 @@ def test_something_else_at_the_address() -> None:
     """An address where something answers, but not as a node does, is ChainUnavailable at once."""
     asked = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(self.path)
-            if self.path == "/html":
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(b"<html>")
-            else:
-                self.send_error(404)
+    def answer(request: BoundedHandler, _: bytes) -> Reply:
+        asked.append(request.path)
+        return Reply(200, {}, b"<html>") if request.path == "/html" else Reply(404)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    url = f"http://127.0.0.1:{server.server_port}"
-    with serve_in_thread(partial(server.serve_forever, 0.01), server.shutdown), server:
+    with serving_http(answer) as url:
         with pytest.raises(ChainUnavailable, match="HTTP status 404"):
             connect(f"{url}/")
         with pytest.raises(ChainUnavailable, match="does not speak JSON-RPC"):
             connect(f"{url}/html")
         with pytest.raises(ChainUnavailable, match="nothing answers there"):
             connect(url.replace("http", "ws"))
-    assert asked == ["/", "/html"]
+    assert asked == ["/", "/html", "/"]
 
 
 @pytest.mark.parametrize("url", ["testr", "ftp://127.0.0.1", "127.0.0.1:8545", ""])

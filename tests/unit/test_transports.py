@@ -4,13 +4,11 @@ import email.utils
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-import websockets.sync.server
 
 from moot.offchain import bounded_json
 from moot.offchain.chain import transports
@@ -28,7 +26,9 @@ from moot.offchain.chain.transports import (
     read_retry_after,
 )
 from moot.offchain.errors import ChainUnavailable
-from tests.chain_helpers import serve_in_thread
+from tests.chain_helpers import serve_socket
+from tests.http_helpers import Reply as HttpReply
+from tests.http_helpers import serving_http
 
 CONTRACT = "0x" + "ab" * 20
 QUESTIONS: list[Question] = [("eth_getBalance", [CONTRACT, "latest"])] * 5
@@ -58,27 +58,7 @@ def serving_public() -> Iterator[Public]:
     """Serve a public node on loopback."""
     public = Public()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            status, headers, content = public.answer(body)
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    public.url = f"http://127.0.0.1:{server.server_port}"
-    with serve_in_thread(partial(server.serve_forever, 0.01), server.shutdown), server:
+    with serving_http(lambda _, body: HttpReply(*public.answer(body))) as public.url:
         yield public
 
 
@@ -260,18 +240,9 @@ def test_brackets_in_texts_are_no_depth() -> None:
     assert bounded_json.decode(text.encode()) == json.loads(text)
 
 
-@contextmanager
-def serving_socket(reply: Callable[[Any], list[str]]) -> Iterator[str]:
+def serving_socket(reply: Callable[[Any], list[str]]) -> AbstractContextManager[str]:
     """Serve a WebSocket that answers a request with some messages."""
-
-    def handle(connection: websockets.sync.server.ServerConnection) -> None:
-        for question in connection:
-            for message in reply(json.loads(question)):
-                connection.send(message)
-
-    server = websockets.sync.server.serve(handle, "127.0.0.1", 0)
-    with serve_in_thread(server.serve_forever, server.shutdown):
-        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
+    return serve_socket(lambda question: reply(json.loads(question)))
 
 
 def make_answer(number: object) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
-from moot.offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
+from moot.offchain.bounded_http import LOOPBACK, BoundedHandler, BoundedServer, Bounds
 from moot.offchain.bounded_json import decode
 from moot.offchain.chain.devnode.blocks import Blocks
 from moot.offchain.chain.devnode.methods import INVALID_REQUEST, PARSE_ERROR, Methods
@@ -18,7 +18,6 @@ MOST_TOGETHER = 1_000
 """Requests in one batch."""
 BOUNDS = Bounds(connections=512, of_one_address=512, rest_s=60.0)
 """All that play on a machine come from one address."""
-LOOPBACK = "127.0.0.1"
 
 
 class DevNode:
@@ -94,19 +93,16 @@ class Local:
 def serve(node: DevNode, port: int = 0, bounds: Bounds = BOUNDS) -> Iterator[str]:
     """Serve a node on a port of loopback, a free one for 0, and give its URL."""
     server = BoundedServer((LOOPBACK, port), _make_handler(node), bounds)
-    threads = [threading.Thread(target=server.serve_forever, args=(0.05,))]
-    if node.block_seconds is not None:
-        threads.append(threading.Thread(target=node.make_blocks))
-    for thread in threads:
-        thread.start()
-    try:
-        yield f"http://{LOOPBACK}:{server.server_port}"
-    finally:
-        node.stopping.set()
-        server.shutdown()
-        for thread in threads:
-            thread.join()
-        server.server_close()
+    maker = threading.Thread(target=node.make_blocks)
+    with server, server.serving():
+        if node.block_seconds is not None:
+            maker.start()
+        try:
+            yield server.url
+        finally:
+            node.stopping.set()
+            if node.block_seconds is not None:
+                maker.join()
 
 
 def _make_handler(node: DevNode) -> type[BoundedHandler]:
