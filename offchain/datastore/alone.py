@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from moot.offchain.children import end_by_input
+from moot.offchain.children import end_by_input, say, start
 from moot.offchain.datastore.server import Server
 from moot.offchain.errors import StoreError
 
@@ -64,12 +64,7 @@ class ServerProcess:
 
     def _start(self) -> None:
         where = (str(self._path), self._host, str(self._port))
-        self._process = process = subprocess.Popen(  # noqa: S603 - our own
-            [sys.executable, "-m", "moot.offchain.datastore.alone", *where],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._process = process = start("moot.offchain.datastore.alone", *where)
         assert process.stdout is not None
         line = process.stdout.readline()
         about = json.loads(line) if line.endswith("\n") else {}
@@ -99,17 +94,12 @@ def main() -> None:
     try:
         server = Server(Path(path), host, int(port))
     except StoreError as error:
-        _say(problem=str(error))
+        say(sys.stdout, {"problem": str(error)})
         return
-    _say(url=server.url)
+    say(sys.stdout, {"url": server.url})
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.read()
     os._exit(0)  # whatever its threads are at
-
-
-def _say(**about: str) -> None:
-    sys.stdout.write(json.dumps(about) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

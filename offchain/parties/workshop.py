@@ -5,7 +5,6 @@ A program that eats all memory, or breaks its process in another way, takes no m
 
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import IO, Any, Self
 
 from moot.contracts.model.types import Job
-from moot.offchain.children import end_by_input
+from moot.offchain.children import end_by_input, start, tell
 from moot.offchain.disputes.availability.demands import Lack, TensorProof
 from moot.offchain.disputes.joining.conditions import HOUR_S, count_left
 from moot.offchain.parties.events import Tell
@@ -219,27 +218,15 @@ class Workshop:
         self._current = max(self._waiting, key=lambda it: it.rank)  # the first of equals
         self._waiting.remove(self._current)
         self._began = time.monotonic()
-        self._write(self._process, (self._current.job_id, self._current.checks))
+        tell(self._process, (self._current.job_id, self._current.checks))
 
     def _start(self) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(  # noqa: S603 - our own
-            [sys.executable, "-m", WORKER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        process = start(WORKER)
         assert process.stdout is not None
         told = process.pid, process.stdout
         threading.Thread(target=self._listen, args=told, daemon=True).start()
-        self._write(process, asdict(self._settings))
+        tell(process, asdict(self._settings))
         return process
-
-    @staticmethod
-    def _write(process: "subprocess.Popen[str]", value: object) -> None:
-        assert process.stdin is not None
-        with suppress(OSError):  # it has died: its output ends, too
-            process.stdin.write(json.dumps(value) + "\n")
-            process.stdin.flush()
 
     def _listen(self, pid: int, lines: IO[str]) -> None:
         try:

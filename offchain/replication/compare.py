@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,6 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from moot.offchain.children import start as start_process
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import ReplicationError, UsageError
 from moot.offchain.replication.orders import MISUSED, Method, Order, encode
@@ -114,13 +113,8 @@ class Process:
         self._profile = profile
         self._state = folder / "state"
         self._errors = (folder / "errors").open("w+", encoding="utf-8")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "moot.offchain.replication.worker"],
-            env=make_environment(profile),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
+        self._process = start_process(
+            "moot.offchain.replication.worker", env=make_environment(profile), stderr=self._errors
         )
         self._say(
             encode(

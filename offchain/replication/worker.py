@@ -6,7 +6,6 @@ and after each step it writes the state to the file of its setting, tensor after
 with one line: the names, types and sizes of the tensors, and a report.
 """
 
-import json
 import sys
 from collections.abc import Iterator
 from itertools import count
@@ -17,6 +16,7 @@ from traceback import extract_tb, print_exception
 import torch
 
 from moot.offchain.arithmetic.table import find_arithmetic
+from moot.offchain.children import say
 from moot.offchain.errors import MootError, UsageError
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
@@ -66,8 +66,7 @@ def _tell(order: Order, answer: Answer) -> None:
         file.writelines(array.tobytes() for array in answer.state.values())
     tensors = [(name, str(array.dtype), array.size) for name, array in answer.state.items()]
     report = {**answer.report, "peak_bytes": get_peak_bytes()}
-    sys.stdout.write(json.dumps({"tensors": tensors, "report": report}) + "\n")
-    sys.stdout.flush()
+    say(sys.stdout, {"tensors": tensors, "report": report})
 
 
 def _train_by_torch(recipe: Recipe, order: Order) -> Iterator[Answer]:

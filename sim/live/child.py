@@ -13,6 +13,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+from moot.offchain.children import say
 from moot.sim.economy.config import parse_config
 from moot.sim.economy.simulate import simulate
 from moot.sim.experiments.parts import say_failure
@@ -63,8 +64,7 @@ class Voice:
         """Say something."""
         self.check()
         try:
-            self._lines.write(json.dumps(words) + "\n")
-            self._lines.flush()
+            say(self._lines, words)
         except BrokenPipeError:
             raise _Stopped from None
 

@@ -1,13 +1,10 @@
 """The runner of a page's market: one process at a time, and what is known of its run."""
 
 import json
-import subprocess
-import sys
 import threading
-from contextlib import suppress
 from typing import Any, Self
 
-from moot.offchain.children import end_by_input
+from moot.offchain.children import end_by_input, start, tell
 from moot.offchain.errors import UsageError
 from moot.sim.economy.config import Config, show_config
 from moot.sim.economy.spans import count_burn_in
@@ -36,17 +33,8 @@ class _Played:
         self._progress: dict[str, Any] | None = None
         self._points: dict[int, Point] = {}
         self._counts: dict[str, Any] | None = None
-        self._process = subprocess.Popen(  # noqa: S603 - our own
-            [sys.executable, "-m", CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-        assert self._process.stdin is not None
-        with suppress(OSError):  # that it has ended is heard
-            self._process.stdin.write(json.dumps(show_config(config)) + "\n")
-            self._process.stdin.flush()
+        self._process = start(CHILD)
+        tell(self._process, show_config(config))
         self._thread = threading.Thread(target=self._listen, name="market", daemon=True)
         self._thread.start()
 

@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from moot.contracts.model.types import Terms
+from moot.offchain import children
 from moot.offchain.disputes.availability.demands import Lack
 from moot.offchain.disputes.joining.conditions import Finding
 from moot.offchain.errors import MootError
@@ -242,7 +243,7 @@ def simulated(shop: Shop) -> Iterator[None]:
 
     names = SimpleNamespace(Popen=start, PIPE=-1, TimeoutExpired=TimeoutError)
     with (
-        patch.object(workshop, "subprocess", names),
+        patch.object(children, "subprocess", names),
         patch.object(workshop, "threading", SimpleNamespace(Thread=Thread)),
     ):
         yield
