@@ -33,6 +33,14 @@ class Estimate:
         return self.low is not None and self.high is not None and self.low <= value <= self.high
 
 
+def share_confidence(count: int) -> float:
+    """Return the confidence of each of so many intervals that hold together as often as one does.
+
+    That is Bonferroni's correction.
+    """
+    return 1 - (1 - CONFIDENCE) / count
+
+
 def estimate_mean(samples: Sequence[float] | Floats, confidence: float = CONFIDENCE) -> Estimate:
     """Return the mean of what repetitions came to, with Student's interval.
 

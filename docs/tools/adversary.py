@@ -19,7 +19,7 @@ from rich.table import Table
 from moot.sim.analysis.trials import Laboratory, open_laboratory
 from moot.sim.economy.config import replace_keys
 from moot.sim.economy.strategies.table import AGENTS
-from moot.sim.estimates import CONFIDENCE, Estimate, estimate_mean
+from moot.sim.estimates import Estimate, estimate_mean, share_confidence
 from moot.sim.experiments.parts import ignore
 from moot.sim.experiments.presets import open_config
 from moot.sim.learning import training
@@ -83,7 +83,7 @@ class Found:
     def ahead(self) -> Estimate:
         """What the policy gains more than the best of ours, in the same markets."""
         pairs = zip(self.learned.gains, self.best.gains, strict=True)
-        confidence = 1 - (1 - CONFIDENCE) / (len(self.standings) - 1)
+        confidence = share_confidence(len(self.standings) - 1)
         return estimate_mean([mine - other for mine, other in pairs], confidence)
 
 

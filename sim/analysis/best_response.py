@@ -11,7 +11,7 @@ from moot.sim.analysis.trials import Laboratory
 from moot.sim.analysis.twins import Contest, follow, try_pairs
 from moot.sim.economy.config import Config, Group
 from moot.sim.economy.strategies.base import HONEST
-from moot.sim.estimates import CONFIDENCE, Estimate, estimate_mean
+from moot.sim.estimates import Estimate, estimate_mean, share_confidence
 from moot.sim.strategies import STRATEGIES
 
 
@@ -73,7 +73,7 @@ def find_best_responses(
     grid = [(conduct, rate) for conduct in conducts for rate in rates]
     contests = [_admit(config, conduct, rate) for conduct, rate in grid]
     tried = try_pairs(laboratory, contests, reps)
-    confidence = 1 - (1 - CONFIDENCE) / len(grid)
+    confidence = share_confidence(len(grid))
     found = []
     for (conduct, rate), pairs in zip(grid, tried, strict=True):
         gain = estimate_mean([it.gain_eth_per_job for it in pairs], confidence)

@@ -17,7 +17,7 @@ from moot.sim.analysis.goals import Goal, Limit, Tried, say_what_binds
 from moot.sim.analysis.meter import Meter
 from moot.sim.analysis.searching import count_members, search
 from moot.sim.analysis.space import Point
-from moot.sim.estimates import CONFIDENCE, Estimate, Floats, estimate_mean
+from moot.sim.estimates import CONFIDENCE, Estimate, Floats, estimate_mean, share_confidence
 
 FINALISTS = 3
 """Designs that are played again with fresh seeds."""
@@ -122,7 +122,7 @@ class _Search:
         asked = [(point, FRESH + rep) for point in points for rep in range(fresh)]
         found = self.meter.measure(asked)
         names = self.meter.names
-        confidence = 1 - (1 - CONFIDENCE) / (len(names) * len(points))
+        confidence = share_confidence(len(names) * len(points))
         return [
             {
                 name: estimate_mean(

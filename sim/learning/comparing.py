@@ -11,7 +11,7 @@ from moot.sim.analysis.twins import Contest, try_pairs
 from moot.sim.economy.config import Config
 from moot.sim.economy.strategies.base import HONEST
 from moot.sim.economy.strategies.table import AGENTS
-from moot.sim.estimates import CONFIDENCE, Estimate, estimate_mean
+from moot.sim.estimates import Estimate, estimate_mean, share_confidence
 from moot.sim.strategies import STRATEGIES
 
 RATES = (0.1, 0.5, 1.0)
@@ -91,7 +91,7 @@ def compare(
         TrialError: a run failed.
     """
     tried = try_pairs(laboratory, [admit(config, it, count) for it in newcomers], reps)
-    confidence = 1 - (1 - CONFIDENCE) / len(newcomers)
+    confidence = share_confidence(len(newcomers))
     found = []
     for newcomer, pairs in zip(newcomers, tried, strict=True):
         gains = tuple(pair.gain_eth_per_job for pair in pairs)

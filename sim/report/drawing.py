@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import ArrayLike, NDArray
 
 from moot.sim.estimates import estimate_mean
 
@@ -31,15 +29,6 @@ class Look:
     colour: str
     dash: str
     symbol: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """A mean, half the width of its interval of confidence (0 for one value), and the count."""
-
-    value: float
-    error: float
-    count: int
 
 
 def choose_looks(names: Iterable[str]) -> Mapping[str, Look]:
@@ -82,13 +71,13 @@ def add_means(
         values: for each x at least one value, each of a run.
     """
     places = sorted(values)
-    means = [calculate_mean(values[x]) for x in places]
-    errors = [mean.error for mean in means]
+    means = [estimate_mean(values[x]) for x in places]
+    errors = [mean.margin for mean in means]
     figure.add_trace(
         go.Scatter(
             x=places,
             y=[mean.value for mean in means],
-            customdata=[mean.count for mean in means],
+            customdata=[len(values[x]) for x in places],
             error_y={"type": "data", "array": errors, "visible": any(errors), "thickness": 1},
             name=name,
             mode="lines+markers",
@@ -107,10 +96,3 @@ def set_log(update: Callable[..., object]) -> None:
     """
     ticks = [digit * 10.0**power for power in range(-9, 10) for digit in (1, 2, 5)]
     update(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
-
-
-def calculate_mean(values: ArrayLike) -> Mean:
-    """Return the mean of at least one number, with its 95% interval by Student's distribution."""
-    numbers: NDArray[np.float64] = np.asarray(values, np.float64)
-    found = estimate_mean(numbers)
-    return Mean(found.value, found.margin, len(numbers))

@@ -8,7 +8,14 @@ import pytest
 
 from moot.offchain.errors import UsageError
 from moot.sim.analysis.break_even import find_crossing
-from moot.sim.estimates import CONFIDENCE, Estimate, Floats, estimate, estimate_mean
+from moot.sim.estimates import (
+    CONFIDENCE,
+    Estimate,
+    Floats,
+    estimate,
+    estimate_mean,
+    share_confidence,
+)
 
 EXPERIMENTS = 2_000
 TRUTH = 1.0
@@ -60,7 +67,7 @@ def test_intervals_that_are_too_narrow_are_seen() -> None:
 def test_the_best_of_many_is_not_best_by_chance() -> None:
     """Of 75 that bring nothing, one seems to bring something in no more than 5 of 100 searches."""
     drawn = np.random.default_rng(2).normal(0.0, 1.0, (100, 75, 10))
-    confidence = 1 - (1 - CONFIDENCE) / 75
+    confidence = share_confidence(75)
     found, naive = (
         np.mean([max(_low(it, level) for it in search) > 0 for search in drawn])
         for level in (confidence, CONFIDENCE)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from moot.offchain.text import LONGEST, clean
+from moot.sim.estimates import estimate_mean
 from moot.sim.report import disputes
-from moot.sim.report.drawing import HONEST, calculate_mean, choose_looks
+from moot.sim.report.drawing import HONEST, add_means, choose_looks, make_figure
 from moot.sim.report.page import embed
 from moot.sim.report.plots.profit import describe_break_even, find_crossings
 from moot.sim.report.text import neutralise
@@ -68,12 +69,22 @@ def test_json_in_the_page_is_the_value_and_no_markup(value: object) -> None:
 def test_intervals_are_students() -> None:
     """The interval of a mean is SciPy's; one value has none, and equal values a narrow one."""
     values = [1.0, 2.0, 4.0, 8.0]
-    mean = calculate_mean(values)
+    mean = estimate_mean(values)
     low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
-    assert (mean.value, mean.count) == (3.75, 4)
-    assert (mean.value - mean.error, mean.value + mean.error) == pytest.approx((low, high))
-    assert calculate_mean([5.0]).error == 0
-    assert calculate_mean([5.0, 5.0]).error == 0
+    assert mean.value == 3.75
+    assert (mean.low, mean.high) == pytest.approx((low, high))
+    assert mean.margin == pytest.approx((high - low) / 2)
+    assert estimate_mean([5.0]).margin == 0
+    assert estimate_mean([5.0, 5.0]).margin == 0
+
+
+def test_lines_say_of_how_many_runs_they_are() -> None:
+    """A line goes through the means of runs, says how many these are, and has their intervals."""
+    figure = make_figure("x", "y")
+    add_means(figure, "line", choose_looks([])[HONEST], {2.0: [5.0], 1.0: [1.0, 2.0, 4.0, 8.0]})
+    (line,) = figure.data
+    assert (line.x, line.y, line.customdata) == ((1.0, 2.0), (3.75, 5.0), (4, 1))
+    assert line.error_y.array[0] > 0 == line.error_y.array[1]
 
 
 @given(st.sets(st.text(max_size=4), max_size=34))
