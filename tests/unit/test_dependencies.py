@@ -3,8 +3,10 @@
 import re
 import sys
 import tomllib
+from collections.abc import Iterable
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 from tests.imports import list_imports
 
@@ -27,13 +29,23 @@ def imported() -> dict[str, str]:
     return {name: path for name, path in found.items() if name not in ours}
 
 
+def read_project() -> dict[str, Any]:
+    """Return what `pyproject.toml` says of the project."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return project
+
+
+def name_all(requirements: Iterable[str]) -> set[str]:
+    """Return the distributions that are required."""
+    return {normalise(re.split(r"[^\w.-]", requirement)[0]) for requirement in requirements}
+
+
 def declared() -> set[str]:
     """Return the distributions that a user installs: requirements, and those of extras."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = read_project()
     extras = project["optional-dependencies"]
     used = (extras[name] for name in ("examples", "learn", "ray", "sensitivity", "serve"))
-    wanted = (*project["dependencies"], *(each for extra in used for each in extra))
-    return {normalise(re.split(r"[^\w.-]", requirement)[0]) for requirement in wanted}
+    return name_all((*project["dependencies"], *(each for extra in used for each in extra)))
 
 
 def test_imports_are_declared() -> None:
@@ -45,6 +57,13 @@ def test_imports_are_declared() -> None:
     }
     lacking = {name: path for name, path in imported().items() if not providers[name] & declared()}
     assert not lacking, "declare what these files import"
+
+
+def test_requirements_are_imported() -> None:
+    """Nothing is required of every user that no module of ours imports."""
+    distributions = packages_distributions()
+    provided = {normalise(name) for it in imported() for name in distributions.get(it, ())}
+    assert name_all(read_project()["dependencies"]) <= provided
 
 
 def test_requirements_are_pinned() -> None:
