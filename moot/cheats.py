@@ -4,9 +4,9 @@ Each is a dataclass whose fields are its settings; those that are left out are d
 of `moot.run`. `dir(moot.cheats)` lists them, and a subclass of `moot.Behaviour` is one more.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from moot.offchain.plugins import load_class
 from moot.offchain.providers.catalogue import ALL_CHEATS
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _CLASSES:
         raise AttributeError(f"moot.cheats has no {name!r}; it has {', '.join(sorted(_CLASSES))}")
-    module, _, attribute = _CLASSES[name].rpartition(":")
-    value = globals()[name] = getattr(import_module(module), attribute)
+    value = globals()[name] = load_class("cheat", name, _CLASSES)
     return value
 
 
