@@ -1,8 +1,11 @@
-"""The command `moot`, run within the test process to save the seconds that imports take."""
+"""The command `moot`: within the test process, to save the seconds of imports, or in its own."""
 
 import io
+import json
+import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +13,9 @@ import pytest
 
 from moot.command import main
 from moot.command.options import COMPUTING
+
+MOOT = Path(sys.executable).with_name("moot")
+"""The command as it is installed."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,22 @@ def moot(*words: str) -> Done:
     assert isinstance(stop.value.code, int)
     said, others = split_lines(stderr.getvalue())
     return Done(stop.value.code, stdout.getvalue(), others, said)
+
+
+@contextmanager
+def showing(*words: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Run a command in a process of its own, and give its page's address once it is there."""
+    with subprocess.Popen(  # noqa: S603 - our own command
+        [MOOT, *words, "--port", "0", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, json.loads(process.stdout.readline())["url"]
+        finally:
+            process.kill()
 
 
 def split_lines(stderr: str) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 import json
 import resource
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,11 +10,10 @@ import pytest
 
 from moot.offchain.errors import UsageError
 from moot.offchain.providers.setting import Setting, check_setting
-from tests.end_to_end.command import Done, complaint, moot, split_lines
+from tests.end_to_end.command import MOOT, Done, complaint, moot, split_lines
 from tests.quick import every
 
 ROOT = Path(__file__).parents[2]
-MOOT = Path(sys.executable).with_name("moot")
 QUICK = ("--program", "mlp", "--steps", "4", "--checkpoint-every", "2")
 
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -14,9 +13,7 @@ from moot.command.main import cli
 from moot.command.options import make_console
 from moot.offchain.errors import UsageError
 from moot.sim.writing import write_whole
-from tests.end_to_end.command import moot
-
-MOOT = Path(sys.executable).with_name("moot")
+from tests.end_to_end.command import MOOT, moot
 
 
 def list_integers(command: click.Command, *words: str) -> Iterator[tuple[str, ...]]:

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.command import read_folder
+from tests.end_to_end.command import MOOT, read_folder
 
 pytestmark = pytest.mark.slow
 
-MOOT = Path(sys.executable).with_name("moot")
 ROOT = Path(__file__).parents[2]
 STRATEGY = f"{ROOT / 'examples' / 'own_strategy.py'}:OnceBitten"
 WORDS = (

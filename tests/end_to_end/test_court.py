@@ -3,11 +3,8 @@
 import json
 import re
 import signal
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +16,13 @@ from moot.offchain.chain import connect
 from moot.offchain.disputes.referee.code import compare_codes
 from moot.offchain.record.schema import encode_record, read_record
 from tests.chain_helpers import LoopbackNode, compile_ledger, deploy_ledger, open_node
-from tests.end_to_end.command import complaint, moot
+from tests.end_to_end.command import complaint, moot, showing
 from tests.quick import every
 from tests.record_helpers import SCALAR, make_small_record, open_chain
 
-MOOT = Path(sys.executable).with_name("moot")
 DISPUTE = ("dispute", "--program", "mlp", "--steps", "2", "--checkpoint-every", "1")
 QUICK = (*DISPUTE, "--trust-capture", "--seed", "3")
 NOBODY = "0x" + "12" * 20
-
-
-@contextmanager
-def run_court(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run the command in a process of its own, and give its page's address once it is there."""
-    command = [MOOT, "court", *words, "--port", "0", "--json"]
-    with subprocess.Popen(  # noqa: S603 - our own command
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process, json.loads(process.stdout.readline())["url"]
-        finally:
-            process.kill()
 
 
 def get(url: str) -> str:
@@ -65,7 +47,8 @@ def test_a_court_is_shown_until_a_signal(node: LoopbackNode, number: signal.Sign
     with connect(node.url) as chain:
         game = open_chain(chain, (SCALAR,))
         calls = len(list(game.play()))
-        with run_court("--chain", node.url, "--referee", game.referee.address) as (process, url):
+        place = ("--chain", node.url, "--referee", game.referee.address)
+        with showing("court", *place) as (process, url):
             assert "Moot court" in get(url)
             assert len(json.loads(get(f"{url}frames"))["frames"]) == calls
             process.send_signal(number)
@@ -96,7 +79,7 @@ def test_a_replay_is_a_page_or_a_record(tmp_path: Path) -> None:
     assert set(told.names.values()) >= {"client", "honest-1", "wrong-output-1"}
     text = page.read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=[\"'](?!data:|#)", text)
-    with run_court(str(record)) as (_, url):
+    with showing("court", str(record)) as (_, url):
         assert told.court.referee in get(url)
 
 
@@ -124,7 +107,7 @@ def test_operators_of_a_published_program_are_named(node: LoopbackNode, tmp_path
     referee = read_record(path).court.referee
     wanted = [frame.text for frame in read_record(path).frames]
     for given in ((), ("--published", str(folder))):
-        with run_court("--chain", node.url, "--referee", referee, *given) as (_, url):
+        with showing("court", "--chain", node.url, "--referee", referee, *given) as (_, url):
             frames = json.loads(get(f"{url}frames"))["frames"]
         assert ([frame["text"] for frame in frames] == wanted) == bool(given)
 
@@ -161,7 +144,7 @@ def test_no_chain_and_no_referee_get_one_line(node: LoopbackNode, tmp_path: Path
         words = ("court", "--chain", node.url, "--referee", ledger.address)
         assert "is no referee of this version" in complaint(moot(*words), status=2)
         referee = deploy_referee(chain, chain.accounts[0], EXACT).address
-    with run_court("--chain", node.url, "--referee", referee) as (_, url):
+    with showing("court", "--chain", node.url, "--referee", referee) as (_, url):
         assert "exact 1" in get(url)
 
 
@@ -180,7 +163,7 @@ def test_a_port_in_use_gets_one_line(tmp_path: Path) -> None:
     """Where somebody listens already, another port is to be chosen."""
     path = tmp_path / "record.json"
     path.write_bytes(encode_record(make_small_record()))
-    with run_court(str(path)) as (_, url):
+    with showing("court", str(path)) as (_, url):
         port = url.rstrip("/").rpartition(":")[2]
         said = complaint(moot("court", str(path), "--port", port), status=2)
         assert "choose another --port" in said

@@ -3,33 +3,14 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.command import complaint, moot
+from tests.end_to_end.command import complaint, moot, showing
 from tests.page_helpers import ask, wait_for
 
-MOOT = Path(sys.executable).with_name("moot")
 ENDLESS = "jobs=1000000"
-
-
-@contextmanager
-def watch(*words: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """Run the command in a process of its own, and give its page's address once it is there."""
-    command = [MOOT, "market", "baseline", *words, "--watch", "--port", "0", "--json"]
-    with subprocess.Popen(  # noqa: S603 - our own command
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process, json.loads(process.stdout.readline())["url"]
-        finally:
-            process.kill()
 
 
 def find_children(process: int) -> list[int]:
@@ -54,7 +35,8 @@ def is_gone(process: int) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_market_is_shown_until_a_signal(number: signal.Signals) -> None:
     """The page is served while a market is played; a signal ends both, SIGKILL among them."""
-    with watch("--set", ENDLESS, "--set", "bond.eth=0.5") as (process, url), ask(url) as get:
+    words = ("--watch", "--set", ENDLESS, "--set", "bond.eth=0.5")
+    with showing("market", "baseline", *words) as (process, url), ask(url) as get:
         assert b"Moot market: baseline" in get("/").content
         wait_for(lambda: json.loads(get("/market").content)["status"] == "runs")
         told = json.loads(get("/market").content)

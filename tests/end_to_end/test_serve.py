@@ -3,14 +3,14 @@
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.command import MOOT
 from tests.serving_checkpoints import make_checkpoint, make_client
 
-SERVE = [str(Path(sys.executable).with_name("moot")), "serve", "--port", "0", "--json"]
+SERVE = [str(MOOT), "serve", "--port", "0", "--json"]
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -33,10 +32,10 @@ from moot.offchain.receipts.conflicts import find_fault
 from moot.offchain.receipts.packed import SignedReceipt
 from moot.offchain.serving.checkpoints import load
 from moot.offchain.serving.tasks import TaskFinder
+from tests.end_to_end.command import MOOT
 from tests.parties.test_services import Net
 from tests.serving_checkpoints import make_checkpoint
 
-MOOT = str(Path(sys.executable).with_name("moot"))
 CLIENTS = 4
 CONTEXT = 32
 """Few programs, so that a process begins soon."""

@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from moot.sim.economy.schema import RUNS, TABLES
-from tests.end_to_end.command import Done, complaint, moot, read_folder
+from tests.end_to_end.command import MOOT, Done, complaint, moot, read_folder
 
-MOOT = Path(sys.executable).with_name("moot")
 PATIENCE_SECONDS = 300
 
 MARKET = """

@@ -23,6 +23,7 @@ from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.programs.encoding import encode_program
 from moot.offchain.providers import setting
+from tests.end_to_end.command import MOOT
 from tests.quick import every
 
 BEGAN_NS = moot.offchain.BEGAN_NS
@@ -292,7 +293,7 @@ def test_the_command_recalls(tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "moot" / "captures"
 
     def show(**variables: str) -> tuple[str, set[tuple[str, int]]]:
-        command = [Path(sys.executable).with_name("moot"), "program", "show", "mlp", "--json"]
+        command = [MOOT, "program", "show", "mlp", "--json"]
         found = subprocess.run(  # noqa: S603 - the command itself
             [*map(str, command), "--trust-capture"],
             env=environment | variables,
