@@ -19,7 +19,6 @@ def start(module: str, *words: str, **options: Any) -> "subprocess.Popen[str]":
         [sys.executable, "-m", module, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        text=True,
         encoding="utf-8",
         **options,
     )
@@ -36,6 +35,12 @@ def tell(process: "subprocess.Popen[str]", value: object) -> None:
     assert process.stdin is not None
     with suppress(OSError):
         say(process.stdin, value)
+
+
+def get_last_words(text: str, otherwise: str) -> str:
+    """Return the last line that says something of what a process has said."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else otherwise
 
 
 def end_by_input(process: "subprocess.Popen[str]", patience_s: float) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from moot.offchain.backends.table import DEFAULT
+from moot.offchain.children import get_last_words
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import ParallelError
 from moot.offchain.execution.executor import admit
@@ -240,10 +241,11 @@ class Team:
     def _require_alive(self, processes: Sequence[subprocess.Popen[str]], deadline: float) -> None:
         """Refuse to wait where a worker has failed, which is named, or they take too long."""
         for rank in self._ranks:
+            errors = name_errors(self._folder, rank)
             status = processes[rank].poll() if processes else None
-            is_ended = name_errors(self._folder, rank).exists() if not processes else bool(status)
+            is_ended = errors.exists() if not processes else bool(status)
             if is_ended:
-                said = _get_last_words(self._folder, rank, status)
+                said = get_last_words(errors.read_text(), f"status {status}")
                 raise ParallelError(f"worker {rank} ended: {said}")
         if time.monotonic() > deadline:
             raise ParallelError(f"the workers have not finished in {self.patience_s:.0f} s")
@@ -310,9 +312,3 @@ def _start(
     with process.stdin:
         process.stdin.write(encode(task))
     return process
-
-
-def _get_last_words(folder: Path, rank: int, status: int | None) -> str:
-    lines = name_errors(folder, rank).read_text().split("\n")
-    *_, last = [line for line in lines if line.strip()] or [f"status {status}"]
-    return last.strip()

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from moot.offchain.children import get_last_words
 from moot.offchain.children import start as start_process
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import ReplicationError, UsageError
@@ -183,7 +184,7 @@ class Process:
     def _fail(self) -> None:
         self._process.wait()
         self._errors.seek(0)
-        *_, last = self._errors.read().splitlines() or ["it has said nothing"]
+        last = get_last_words(self._errors.read(), "it has said nothing")
         if self._process.returncode == MISUSED:
             raise UsageError(last)
         raise ReplicationError(self._profile.name, last)

@@ -18,6 +18,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from moot.offchain.backends.table import DEFAULT as DEFAULT_BACKEND
+from moot.offchain.children import get_last_words
 from moot.offchain.commitments.tensors import NUMPY_TYPES
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import LimitReached, VerifierError, WrongOperand
@@ -143,5 +144,5 @@ def _run_worker(folder: Path, limits: Limits, backend: str) -> None:
     if status in (-signal.SIGALRM, -signal.SIGXCPU):
         raise LimitReached("seconds", limits.wall_seconds)
     if status:
-        last = complaints.read_text(errors="replace").strip().rpartition("\n")[2]
-        raise VerifierError(f"the worker ended with status {status}: {last or 'no complaint'}")
+        last = get_last_words(complaints.read_text(errors="replace"), "no complaint")
+        raise VerifierError(f"the worker ended with status {status}: {last}")

@@ -33,6 +33,7 @@ _SENDING = (
 _FEES = ("tests/unit/test_accounts.py",)
 _WORKSHOP = ("tests/unit/test_errands.py", "tests/parties/test_workshop.py")
 TESTS: Mapping[str, Sequence[str]] = {
+    "children.py": ("tests/unit/test_children.py",),
     "parties/resources.py": _RESOURCES,
     "disputes/referee/gas.py": _RESOURCES,
     "disputes/joining/conditions.py": ("tests/unit/test_conditions.py",),

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from moot.offchain.children import get_last_words
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import CaptureError
 from moot.offchain.frontend.capture.batches import FAR, ask, require_same
@@ -53,7 +54,7 @@ def check_elsewhere(
             check=False,
         )
         if done.returncode:
-            *_, said = ["it says nothing", *done.stderr.splitlines()]
+            said = get_last_words(done.stderr, "it says nothing")
             raise CaptureError(f"{program} fails in a fresh process: {clean(said, _MOST_LETTERS)}")
         for step in steps:
             there = read_outcome(Path(folder), step, slots)
