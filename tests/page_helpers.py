@@ -40,7 +40,7 @@ def ask(url: str) -> Iterator[Get]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body, named)
         answer = connection.getresponse()
-        return Answer(answer.status, answer.headers, answer.read())
+        return Answer(answer.status, dict(answer.headers), answer.read())
 
     try:
         yield get

@@ -427,6 +427,7 @@ def test_warp_groups_multiply_on_hopper_alone(
     assert any("wgmma" in each for each in tried) == is_hopper
 
 
+@pytest.mark.slow
 def test_sums_of_warp_groups_are_tried_before_they_are_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -21,7 +21,7 @@ def normalise(name: str) -> str:
 
 def imported() -> dict[str, str]:
     """Return the packages of others that ours import, each with a file that does."""
-    found = {}
+    found: dict[str, str] = {}
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         names = {name.partition(".")[0] for name in list_imports(path)}
         found |= dict.fromkeys(names, str(path.relative_to(ROOT)))
