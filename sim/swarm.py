@@ -25,7 +25,7 @@ from moot.offchain.disputes.referee.port import Call, ModelReferee, Outcome
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import Reverted
 from moot.sim.checked_referee import CheckedReferee
-from moot.sim.synthetic_jobs import (
+from moot.sim.synthetic.products import (
     FIRST_PRODUCT,
     SLOTS,
     Lie,

@@ -21,12 +21,12 @@ from moot.offchain.providers.lineup import make_runs, settle
 from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.task import Task
 from moot.offchain.providers.testimony import Testimony
-from moot.sim.gas.operators import OperatorRun
-from moot.sim.gas.operators import make_task as make_operator_task
 from moot.sim.gas.scenarios import Scenario
 from moot.sim.gas.variants import Deployment, agreeing, deploy
-from moot.sim.synthetic_jobs import SyntheticRun
-from moot.sim.synthetic_jobs import make_task as make_paper_task
+from moot.sim.synthetic.operators import OperatorRun
+from moot.sim.synthetic.operators import make_task as make_operator_task
+from moot.sim.synthetic.products import SyntheticRun
+from moot.sim.synthetic.products import make_task as make_paper_task
 
 ACCOUNTS = 8
 SETTING = Setting(size="tiny", steps=4, checkpoint_every=2)

@@ -33,7 +33,7 @@ from moot.offchain.errors import CompileError
 from moot.offchain.programs.limits import MAX_SLOTS, MAX_STEPS
 from moot.sim.gas.promises import draw_siblings
 from moot.sim.gas.scenarios import LARGE, place_lie
-from moot.sim.synthetic_jobs import SyntheticRun, make_task
+from moot.sim.synthetic.products import SyntheticRun, make_task
 
 SALT = b"\x5a" * 32
 ANSWER = replace(LARGE, checkpoints=1, checkpoint_every=512)

@@ -8,7 +8,7 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.providers.rates import Timing
 from moot.offchain.providers.task import Task
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.sim.synthetic.products import Lie, Size, SyntheticRun, SyntheticTask, make_task
 
 Spend = Callable[[float], None]
 

@@ -18,8 +18,8 @@ from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
-from moot.sim.run_length import RunLengthTree
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.sim.synthetic.products import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.sim.synthetic.run_length import RunLengthTree
 from tests.attacks.twin import Twin
 
 SALT = b"\x5a" * 32

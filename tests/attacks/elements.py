@@ -15,7 +15,7 @@ from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
-from moot.sim.run_length import RunLengthTensor, RunLengthTree
+from moot.sim.synthetic.run_length import RunLengthTensor, RunLengthTree
 from tests.attacks.court import Court
 from tests.attacks.twin import Twin
 

@@ -13,8 +13,8 @@ from moot.offchain.commitments.tree import Digest, Tree, hash_root
 from moot.offchain.disputes.play.descents import make_dive
 from moot.offchain.disputes.play.players import get_tree
 from moot.offchain.disputes.referee.board import Board
-from moot.sim.run_length import RunLengthTree
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask
+from moot.sim.synthetic.products import Lie, Size, SyntheticRun, SyntheticTask
+from moot.sim.synthetic.run_length import RunLengthTree
 from tests.attacks.court import HONEST, LIE, SMALL, Call, Court, open_court
 from tests.attacks.twin import Twin
 from tests.quick import every, only

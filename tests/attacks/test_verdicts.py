@@ -15,7 +15,7 @@ from moot.offchain.commitments.tree import Tree
 from moot.offchain.errors import Reverted
 from moot.offchain.programs.encoding import encode_node
 from moot.offchain.programs.graph import Kind, Node, Origin, immediate
-from moot.sim.run_length import RunLengthTensor, RunLengthTree
+from moot.sim.synthetic.run_length import RunLengthTensor, RunLengthTree
 from tests.attacks.court import Call, Court, read_end
 from tests.attacks.elements import ElementRun, decide, make_runs, make_task
 from tests.attacks.test_entering import swap

@@ -12,7 +12,7 @@ import numpy as np
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import Lie, Size, SyntheticRun, make_task
 from tests.mutants.illegal import tell_illegal
 from tests.mutants.operators import Table, tell_operators
 from tests.mutants.places import tell_verdicts

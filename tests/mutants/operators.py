@@ -32,7 +32,7 @@ from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, R
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
-from moot.sim.run_length import RunLengthTensor, RunLengthTree
+from moot.sim.synthetic.run_length import RunLengthTensor, RunLengthTree
 from tests.attacks.elements import _Accumulators
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, Tape

@@ -8,7 +8,7 @@ from moot.contracts.model.types import ZERO
 from moot.contracts.reasons import Phase
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.programs.graph import Kind, Node, immediate
-from moot.sim.run_length import RunLengthTensor
+from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.attacks.elements import make_runs, make_task
 from tests.attacks.test_hashing import NEGATED
 from tests.attacks.test_verdicts import CutTensor, LateRun

@@ -17,7 +17,7 @@ from moot.contracts.model.types import (
 from moot.contracts.model.words import hash_commitment, hash_job
 from moot.contracts.reasons import LeafMode, Phase
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import Lie, Size, SyntheticRun, make_task
 from tests.mutants.operators import Table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape

@@ -18,7 +18,7 @@ from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.sim.synthetic.products import Lie, Size, SyntheticRun, SyntheticTask, make_task
 from tests.mutants.replay import Call
 from tests.mutants.tape import ACCOUNTS, CLIENT, MEMBERS, SALT, VERIFIER, Tape
 

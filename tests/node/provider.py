@@ -18,7 +18,7 @@ from moot.offchain.providers.run import Run
 from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
-from moot.sim.synthetic_jobs import SyntheticRun, make_task
+from moot.sim.synthetic.products import SyntheticRun, make_task
 from tests.node.table import HONEST, SIZE, STAKES
 
 POLL_S = 0.01

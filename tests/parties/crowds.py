@@ -34,7 +34,7 @@ from moot.offchain.errors import TransactionRefused
 from moot.offchain.parties.context import Deputy, StandIn
 from moot.offchain.parties.resources import Resources, make_stand
 from moot.offchain.parties.settings import Settings
-from moot.sim.synthetic_jobs import FIRST_PRODUCT, Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import FIRST_PRODUCT, Lie, Size, SyntheticRun, make_task
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)
 SALT = b"\x5a" * 32

@@ -8,7 +8,7 @@ from moot.contracts.model.types import MIN_BOND_WEI, Address, Pair, Terms
 from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import make_terms
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import Lie, Size, SyntheticRun, make_task
 from tests.referee.search import decide
 from tests.referee.services import CHALLENGERS, PROVIDER, STRANGER, Services, make_receipt
 

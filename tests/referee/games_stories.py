@@ -17,7 +17,7 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.run import Run
-from moot.sim.synthetic_jobs import (
+from moot.sim.synthetic.products import (
     FIRST_PRODUCT,
     SLOTS,
     Lie,

@@ -41,7 +41,7 @@ from moot.offchain.disputes.play.players import Move, find_move, get_tree
 from moot.offchain.disputes.referee.board import Board, get_pair, get_place, read_move
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.programs.graph import Origin
-from moot.sim.synthetic_jobs import SyntheticRun, SyntheticTask
+from moot.sim.synthetic.products import SyntheticRun, SyntheticTask
 
 SALT = b"\x5a" * 32
 JOB = 0

@@ -34,7 +34,7 @@ from moot.contracts.reasons import Reason
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.disputes.referee.terms import make_terms
-from moot.sim.synthetic_jobs import Lie, SyntheticRun
+from moot.sim.synthetic.products import Lie, SyntheticRun
 from tests.machine import BALANCE_WEI
 from tests.referee.disputes import find_call
 from tests.referee.service_truth import (

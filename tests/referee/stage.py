@@ -29,7 +29,7 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.referee.board import Board, get_pair, read_move
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.sim.synthetic.products import Lie, Size, SyntheticRun, SyntheticTask, make_task
 from tests.referee.search import SALT, Call, decide, list_detours
 from tests.referee.twins import Twins
 

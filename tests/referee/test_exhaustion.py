@@ -17,7 +17,7 @@ from moot.contracts.model.invariants import get_match_bound, get_move_bound
 from moot.contracts.model.types import Terms
 from moot.contracts.reasons import LeafMode
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.sim.synthetic.products import Lie, Size, SyntheticRun, SyntheticTask, make_task
 from tests.quick import only
 from tests.referee.search import Found, Search, Villain
 

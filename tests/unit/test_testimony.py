@@ -11,7 +11,7 @@ from moot.offchain.disputes.play.locate import locate
 from moot.offchain.disputes.referee.port import ModelReferee
 from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.programs.graph import Origin
-from moot.sim.synthetic_jobs import FIRST_PRODUCT, Lie, Size, SyntheticRun, make_task, seat
+from moot.sim.synthetic.products import FIRST_PRODUCT, Lie, Size, SyntheticRun, make_task, seat
 from tests.quick import every
 
 SIZE = Size(checkpoints=4, checkpoint_every=2, operators=8, rows=40, columns=16, terms=8)

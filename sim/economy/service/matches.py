@@ -11,7 +11,7 @@ from moot.offchain.disputes.play.openings import make_leaf
 from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.board import Board
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import Lie, Size, SyntheticRun, make_task
 
 SIZE = Size(checkpoints=1, checkpoint_every=5, operators=9, rows=8, columns=16, terms=70)
 """One checkpoint, after the last of a few steps, as answers have it."""

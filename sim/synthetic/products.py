@@ -26,7 +26,7 @@ from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, R
 from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.task import Task
-from moot.sim.run_length import RunLengthTensor, RunLengthTree, read_operands
+from moot.sim.synthetic.run_length import RunLengthTensor, RunLengthTree, read_operands
 
 F32 = DType.FLOAT32
 FACTORS = {DType.FLOAT32: (0x3F8CCCCD, 0xBE99999A), DType.BFLOAT16: (0x3F8D, 0xBE9A)}

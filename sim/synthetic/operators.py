@@ -20,7 +20,7 @@ from moot.offchain.programs.partials import pack_partials
 from moot.offchain.programs.semantics import compute_element, compute_partials, finish
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.task import Task
-from moot.sim.run_length import RunLengthTensor, RunLengthTree, read_operands
+from moot.sim.synthetic.run_length import RunLengthTensor, RunLengthTree, read_operands
 
 OPERATORS = 1 << 12
 PLACE = 0xAAA

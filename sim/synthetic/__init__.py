@@ -1,0 +1,1 @@
+"""Synthetic jobs: large jobs, and runs of them, that nobody computes, disputed by real moves."""
