@@ -29,9 +29,9 @@ from moot.sim.synthetic.products import (
     FIRST_PRODUCT,
     SLOTS,
     Lie,
+    ProductRun,
+    ProductTask,
     Size,
-    SyntheticRun,
-    SyntheticTask,
     make_task,
 )
 
@@ -147,10 +147,10 @@ class Swarm:
         label = f"a swarm of {len(self.lies)}"
         self._checked = CheckedReferee(self.referee, label)
         self._checked.watcher.honest[0] = frozenset(self.accounts[:1])
-        self.task: SyntheticTask = make_task(SIZE)
+        self.task: ProductTask = make_task(SIZE)
         self.honest = self.accounts[0]
         self.tally = Tally(len(self.lies))
-        self._top = SyntheticRun(self.task).history.top
+        self._top = ProductRun(self.task).history.top
         self._met: set[Digest] = set()
 
     @cached_property
@@ -171,9 +171,9 @@ class Swarm:
 
     def _make_parties(self) -> tuple[Party, Party]:
         """Return the liars, who come first, and the honest provider."""
-        honest = Player("honest-1", self.honest, SyntheticRun(self.task), SALT)
+        honest = Player("honest-1", self.honest, ProductRun(self.task), SALT)
         liars = [
-            _Liar(f"liar-{number}", account, SyntheticRun(self.task, lie), SALT)
+            _Liar(f"liar-{number}", account, ProductRun(self.task, lie), SALT)
             for number, (account, lie) in enumerate(
                 zip(self.accounts[1:], self.lies, strict=False), 1
             )

@@ -33,7 +33,7 @@ from moot.offchain.errors import CompileError
 from moot.offchain.programs.limits import MAX_SLOTS, MAX_STEPS
 from moot.sim.gas.promises import draw_siblings
 from moot.sim.gas.scenarios import LARGE, place_lie
-from moot.sim.synthetic.products import SyntheticRun, make_task
+from moot.sim.synthetic.products import ProductRun, make_task
 
 SALT = b"\x5a" * 32
 ANSWER = replace(LARGE, checkpoints=1, checkpoint_every=512)
@@ -134,9 +134,9 @@ def measure_challenge(chain: Chain) -> Iterator[tuple[str, int]]:
     challenges, service = deploy_service(chain, chain.accounts[0])
     case, task = _Case(chain, service), make_task(ANSWER)
     referee = ChainReferee(chain, challenges, chain.block_number())
-    runs: dict[Address, SyntheticRun] = {
-        case.provider: SyntheticRun(task, place_lie(ANSWER)),
-        case.challenger: SyntheticRun(task),
+    runs: dict[Address, ProductRun] = {
+        case.provider: ProductRun(task, place_lie(ANSWER)),
+        case.challenger: ProductRun(task),
     }
     case.send("stake", case.provider, value=2 * MIN_BOND_WEI)
     receipt = case.make_receipt(make_terms(task), history=runs[case.provider].history.top)
@@ -189,7 +189,7 @@ def _deploy_hasty(chain: Chain) -> Contract:
 
 
 def _find_call(
-    run: SyntheticRun, terms: Terms, pair: Pair, board: Board, sender: Address
+    run: ProductRun, terms: Terms, pair: Pair, board: Board, sender: Address
 ) -> tuple[str, tuple[Any, ...]]:
     """Return the next move of a side, or the leaf, whoever wins by it."""
     side = (pair.first, pair.second).index(sender)

@@ -8,7 +8,7 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.offchain.commitments.tree import MAX_ARITY_LOG2
 from moot.sim.gas.subjects import EMPTY, FUNCTIONS, KINDS
-from moot.sim.synthetic.operators import Subject
+from moot.sim.synthetic.elements import Subject
 from moot.sim.synthetic.products import FIRST_PRODUCT, MIDDLE, SLOTS, Lie, Size
 
 

@@ -9,8 +9,7 @@ from moot.contracts.model.checks import name_match
 from moot.contracts.model.types import Address, Event, Job, Pair, Position, Terms
 from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Ending, Outcome, Phase
-from moot.offchain.commitments.tags import Tag
-from moot.offchain.commitments.tree import Digest, Tree
+from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.play.openings import make_leaf
 from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.play.tournament import Tournament
@@ -18,8 +17,7 @@ from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
-from moot.sim.synthetic.products import Lie, Size, SyntheticRun, SyntheticTask, make_task
-from moot.sim.synthetic.run_length import RunLengthTree
+from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
 from tests.attacks.twin import Twin
 
 SALT = b"\x5a" * 32
@@ -73,9 +71,9 @@ class Court:
         return self.referee.store.jobs[self.job_id]
 
     @property
-    def synthetic(self) -> SyntheticTask:
+    def synthetic(self) -> ProductTask:
         """The task, if it is a synthetic one."""
-        assert isinstance(self.task, SyntheticTask)
+        assert isinstance(self.task, ProductTask)
         return self.task
 
     @property
@@ -215,28 +213,12 @@ class Court:
         self.referee.call("settle", self.client, self.job_id, self.get_top(seat))
 
 
-class FalseFlag(SyntheticRun):
-    """Claims the true history, and defends it with the traces of a lie."""
+class FalseFlag(ProductRun):
+    """Claims the true history, and defends it with the traces of a lie, up to the true state."""
 
-    def __init__(self, task: SyntheticTask, lie: Lie) -> None:
-        super().__init__(task, lie)
-        self.honest = SyntheticRun(task)
-
-    @property
-    def history(self) -> Tree:
-        """The true history."""
-        return self.honest.history
-
-    def interval(self, first: int) -> Tree:
-        """Return the true interval."""
-        return self.honest.interval(first)
-
-    def trace(self, step: int) -> Tree:
-        """Return the lie's trace with the true state at its end."""
-        lied, last = super().trace(step), self._paper.size.operators
-        leaves = {i: lied.node(0, i) for i in range(last)}
-        leaves[last] = self.honest.trace(step).node(0, last)
-        return RunLengthTree(Tag.TRACE_NODE, last + 1, leaves)
+    def hash_state(self, step: int) -> Digest:
+        """Return the root of the true state before a step."""
+        return ProductRun(self.task).hash_state(step)
 
 
 def open_court(referee: Twin, *lies: Lie | None, size: Size = SMALL, **changes: object) -> Court:
@@ -249,7 +231,7 @@ def open_court(referee: Twin, *lies: Lie | None, size: Size = SMALL, **changes: 
         changes: what the terms say that is not usual here.
     """
     task = make_task(size)
-    return Court(referee, task, [SyntheticRun(task, lie) for lie in lies], changes)
+    return Court(referee, task, [ProductRun(task, lie) for lie in lies], changes)
 
 
 def read_end(events: Sequence[Event]) -> tuple[Address | None, Ending]:

@@ -17,7 +17,7 @@ from moot.contracts.model.types import (
 from moot.contracts.model.words import hash_commitment, hash_job
 from moot.contracts.reasons import LeafMode, Phase
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
-from moot.sim.synthetic.products import Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import Lie, ProductRun, Size, make_task
 from tests.mutants.operators import Table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape
@@ -47,7 +47,7 @@ def tell_plans() -> Iterator[list[Call]]:
 def make_table(*lies: Lie | None, size: Size = SIZE, **changes: Any) -> Table:
     """Return a synthetic job with a member for each lie, or honest one."""
     task = make_task(size)
-    return Table(task, [SyntheticRun(task, lie) for lie in lies], **changes)
+    return Table(task, [ProductRun(task, lie) for lie in lies], **changes)
 
 
 def _tell_terms() -> list[Call]:

@@ -8,7 +8,7 @@ from moot.contracts.model.types import MIN_BOND_WEI, Address, Pair, Terms
 from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import make_terms
-from moot.sim.synthetic.products import Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import Lie, ProductRun, Size, make_task
 from tests.referee.search import decide
 from tests.referee.services import CHALLENGERS, PROVIDER, STRANGER, Services, make_receipt
 
@@ -18,7 +18,7 @@ LIE = Lie(step=3, operator=4, element=77, term=33)
 
 
 def find_call(
-    run: SyntheticRun, terms: Terms, pair: Pair, board: Board, member: Address
+    run: ProductRun, terms: Terms, pair: Pair, board: Board, member: Address
 ) -> tuple[str, tuple[Any, ...]]:
     """Return the move of the member that is to move: its name, and what follows the position.
 
@@ -50,7 +50,7 @@ class Dispute:
         """Sign the receipt."""
         self.task = make_task(self.size, self.both.store.arithmetic)
         lies = {PROVIDER: self.claimed, **self.others}
-        self.runs = {account: SyntheticRun(self.task, lie) for account, lie in lies.items()}
+        self.runs = {account: ProductRun(self.task, lie) for account, lie in lies.items()}
         self.terms = make_terms(self.task)
         it = self.terms
         named = {

@@ -41,7 +41,7 @@ from moot.offchain.disputes.play.players import Move, find_move, get_tree
 from moot.offchain.disputes.referee.board import Board, get_pair, get_place, read_move
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.programs.graph import Origin
-from moot.sim.synthetic.products import SyntheticRun, SyntheticTask
+from moot.sim.synthetic.products import ProductRun, ProductTask
 
 SALT = b"\x5a" * 32
 JOB = 0
@@ -56,7 +56,7 @@ class Villain:
     """
 
     address: Address
-    faces: tuple[SyntheticRun, ...]
+    faces: tuple[ProductRun, ...]
     is_late: bool = False
 
     @property
@@ -118,9 +118,9 @@ class Search:
         is_verifier_silent: whether the verifier never rules; else it is never late.
     """
 
-    task: SyntheticTask
+    task: ProductTask
     terms: Terms
-    honest: tuple[Address, SyntheticRun]
+    honest: tuple[Address, ProductRun]
     villains: Sequence[Villain]
     client: Address
     censored_blocks: int = 0
@@ -323,12 +323,12 @@ class Search:
                         made.add((side, move))
                         yield Call(move.call, sender, (board.pair, board.position, *move.args))
 
-    def _get_faces(self, player: Address) -> tuple[SyntheticRun, ...]:
+    def _get_faces(self, player: Address) -> tuple[ProductRun, ...]:
         if player == self.honest[0]:
             return (self.honest[1],)
         return next(villain.faces for villain in self.villains if villain.address == player)
 
-    def _find(self, run: SyntheticRun, board: Board, side: int) -> Move | None:
+    def _find(self, run: ProductRun, board: Board, side: int) -> Move | None:
         """Return a run's next move; it does not depend on the clocks."""
         position = replace(board.position, deadline=0, spare_blocks=0, moves=0)
         key = id(run), board.pair, position, side
@@ -365,7 +365,7 @@ class Search:
         return hash(parts)
 
 
-def list_detours(run: SyntheticRun, board: Board, move: Move) -> Iterator[Move]:
+def list_detours(run: ProductRun, board: Board, move: Move) -> Iterator[Move]:
     """Yield how a side could leave a tree by another call than the one for what a leaf stands for.
 
     The referee has to refuse them all: the pick is right, and so is what an operator is.
@@ -395,7 +395,7 @@ def list_detours(run: SyntheticRun, board: Board, move: Move) -> Iterator[Move]:
             yield other
 
 
-def decide(run: SyntheticRun, board: Board, side: int) -> Move:
+def decide(run: ProductRun, board: Board, side: int) -> Move:
     """Return the call that decides a match at its leaf or sink, whoever gains by it."""
     place, program = board.facts, run.task.commitment
     if board.position.phase is Phase.SINK:

@@ -34,7 +34,7 @@ from moot.contracts.reasons import Reason
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.disputes.referee.terms import make_terms
-from moot.sim.synthetic.products import Lie, SyntheticRun
+from moot.sim.synthetic.products import Lie, ProductRun
 from tests.machine import BALANCE_WEI
 from tests.referee.disputes import find_call
 from tests.referee.service_truth import (
@@ -554,7 +554,7 @@ class Game:
 
 
 @cache
-def _get_run(story: Story) -> SyntheticRun:
+def _get_run(story: Story) -> ProductRun:
     return get_run(SINGLE, story.lie)
 
 

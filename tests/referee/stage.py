@@ -29,7 +29,7 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.referee.board import Board, get_pair, read_move
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.sim.synthetic.products import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
 from tests.referee.search import SALT, Call, decide, list_detours
 from tests.referee.twins import Twins
 
@@ -67,15 +67,15 @@ Pick = Callable[[Sequence[Any]], Any]
 
 
 @cache
-def get_task(size: Size, arithmetic: Arithmetic = ORDERED) -> SyntheticTask:
+def get_task(size: Size, arithmetic: Arithmetic = ORDERED) -> ProductTask:
     """Return the job of a size."""
     return make_task(size, arithmetic)
 
 
 @cache
-def get_run(size: Size, lie: Lie | None, arithmetic: Arithmetic = ORDERED) -> SyntheticRun:
+def get_run(size: Size, lie: Lie | None, arithmetic: Arithmetic = ORDERED) -> ProductRun:
     """Return an account of a job: the truth, or a lie."""
-    return SyntheticRun(get_task(size, arithmetic), lie)
+    return ProductRun(get_task(size, arithmetic), lie)
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Cast:
 
     job_id: int
     size: Size
-    runs: dict[Address, SyntheticRun] = field(default_factory=dict)
+    runs: dict[Address, ProductRun] = field(default_factory=dict)
     boards: dict[Pair, Board] = field(default_factory=dict)
 
 
@@ -134,7 +134,7 @@ class Stage:
             if self.get_run(cast, lie).history.top == top:
                 cast.runs.setdefault(member, self.get_run(cast, lie))
 
-    def get_run(self, cast: Cast, lie: Lie | None) -> SyntheticRun:
+    def get_run(self, cast: Cast, lie: Lie | None) -> ProductRun:
         """Return an account of a job in the referee's arithmetic."""
         return get_run(cast.size, lie, self.twins.store.arithmetic)
 
@@ -186,7 +186,7 @@ class Stage:
             cast.runs[account] = run
 
     def commit(
-        self, cast: Cast, account: Address, run: SyntheticRun, value_wei: int | None = None
+        self, cast: Cast, account: Address, run: ProductRun, value_wei: int | None = None
     ) -> None:
         """Commit to a claim, with the right bond if not said otherwise."""
         store, job_id = self.twins.store, cast.job_id
@@ -296,7 +296,7 @@ class Stage:
         sender = self.pick((player,) * 7 + (CLIENT,))
         return Call(move.call, sender, (board.pair, position, *move.args))
 
-    def _list_faces(self, cast: Cast, player: Address) -> list[SyntheticRun]:
+    def _list_faces(self, cast: Cast, player: Address) -> list[ProductRun]:
         own = cast.runs[player]
         runs = [self.get_run(cast, lie) for lie in LIES]
         return [own] * 3 + [run for run in runs if run.history.top == own.history.top]

@@ -11,7 +11,7 @@ from moot.offchain.disputes.play.openings import make_leaf
 from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.board import Board
-from moot.sim.synthetic.products import Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import Lie, ProductRun, Size, make_task
 
 SIZE = Size(checkpoints=1, checkpoint_every=5, operators=9, rows=8, columns=16, terms=70)
 """One checkpoint, after the last of a few steps, as answers have it."""
@@ -21,13 +21,13 @@ LIES = (Lie(step=3, operator=4, element=77, term=33), Lie(step=1, operator=3, el
 
 
 @cache
-def make_run(lie: int | None) -> SyntheticRun:
+def make_run(lie: int | None) -> ProductRun:
     """Return the run of an answer: one of the lies, or the truth."""
-    return SyntheticRun(make_task(SIZE, ORDERED), None if lie is None else LIES[lie])
+    return ProductRun(make_task(SIZE, ORDERED), None if lie is None else LIES[lie])
 
 
 def play_match(
-    store: Store, job_id: int, runs: Mapping[Address, SyntheticRun], events: Sequence[Event]
+    store: Store, job_id: int, runs: Mapping[Address, ProductRun], events: Sequence[Event]
 ) -> int:
     """Play a job's only match to its end, and close the job.
 
@@ -58,7 +58,7 @@ def play_match(
 
 
 def _choose(
-    board: Board, pair: Pair, runs: Mapping[Address, SyntheticRun], job_id: int, store: Store
+    board: Board, pair: Pair, runs: Mapping[Address, ProductRun], job_id: int, store: Store
 ) -> tuple[Address, str, tuple[object, ...]]:
     """Return who moves next, and with which call."""
     terms, members = store.jobs[job_id].terms, (pair.first, pair.second)
