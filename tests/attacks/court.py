@@ -15,8 +15,8 @@ from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
+from moot.offchain.providers.testimony import Testimony
 from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
 from tests.attacks.twin import Twin
 
@@ -54,7 +54,7 @@ class Court:
 
     referee: Twin
     task: Task
-    runs: Sequence[Run]
+    runs: Sequence[Testimony]
     changes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from moot.offchain.programs.graph import Kind, Node, immediate
 from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.attacks.elements import make_runs, make_task
 from tests.attacks.test_hashing import NEGATED
-from tests.attacks.test_verdicts import CutTensor, LateRun
+from tests.attacks.test_verdicts import CutTensor
 from tests.mutants.operators import Table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT
@@ -59,8 +59,7 @@ def _tell_late(steps: int, late: int) -> list[Call]:
     """The state that a leaf reads is in the interval, in front of its last steps."""
     task = replace(make_task(NEGATED), steps=steps, checkpoint_every=steps)
     bits = (0xC0490FDB, 0x40490FDB)
-    runs = [LateRun(task, r.output, r.after, late=late) for r in make_runs(task, NEGATED, bits)]
-    table = Table(task, runs)
+    table = Table(task, make_runs(task, NEGATED, bits, changed=late))
     table.begin()
     table.play(Phase.LEAF, is_bent=False)
     for pair, board in list(table.boards.items()):

@@ -72,7 +72,7 @@ def _enter_from_an_operator(place: int) -> list[Call]:
     task, output = operators.make_task(EMPTY, 2, 1), RunLengthTensor(F32, EMPTY.shape, {0: 0})
     kinds = [OperatorRun, OperatorRun]
     kinds[place] = _Strange
-    runs = [kind(task, output, bytes([n]) * 32, lambda _: 0) for n, kind in enumerate(kinds, 2)]
+    runs = [kind(task, output, after=bytes([n]) * 32) for n, kind in enumerate(kinds, 2)]
     table = Table(task, runs)
     table.begin()
     table.play(Phase.TRACE, is_bent=False)
@@ -106,7 +106,7 @@ def _show_a_long_chunk(place: int) -> list[Call]:
     task, kinds = operators.make_task(node, 2, 1), [RunLengthTensor, RunLengthTensor]
     kinds[place] = _LongChunk
     runs = [
-        OperatorRun(task, kind(node.dtype, node.shape, {0: n}), bytes([n]) * 32, lambda _: 0)
+        OperatorRun(task, kind(node.dtype, node.shape, {0: n}), after=bytes([n]) * 32)
         for n, kind in enumerate(kinds, 2)
     ]
     table = Table(task, runs)
