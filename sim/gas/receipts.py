@@ -18,21 +18,19 @@ from moot.contracts.model.abi import pack_args
 from moot.contracts.model.bonds import Batch
 from moot.contracts.model.receipts import Domain, Receipt, Voucher, hash_announcement
 from moot.contracts.model.service import DEFUND_BLOCKS, MAX_BATCH, UNSTAKE_BLOCKS
-from moot.contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Address, Pair, Terms
+from moot.contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Address, Terms
 from moot.offchain.chain import Address as ChainAddress
 from moot.offchain.chain import Chain, Contract
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree, climb, get_height, hash_root
-from moot.offchain.disputes.play.openings import make_leaf
-from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.play.tournament import Tournament
-from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import CompileError
 from moot.offchain.programs.limits import MAX_SLOTS, MAX_STEPS
 from moot.sim.gas.promises import draw_siblings
 from moot.sim.gas.scenarios import LARGE, place_lie
+from moot.sim.synthetic.calls import find_call
 from moot.sim.synthetic.products import ProductRun, make_task
 
 SALT = b"\x5a" * 32
@@ -150,10 +148,9 @@ def measure_challenge(chain: Chain) -> Iterator[tuple[str, int]]:
         tournament.read(referee.events(0))
         if not tournament.boards:
             break
-        ((pair, board),) = tournament.boards.items()
-        sender = (pair.first, pair.second)[board.position.mover]
-        name, rest = _find_call(runs[sender], tournament.terms, pair, board, sender)
-        yield name, _play(referee, name, sender, pair, board.position, *rest)
+        (board,) = tournament.boards.values()
+        made = find_call(runs, tournament.terms, board)
+        yield made.name, _play(referee, made.name, made.sender, *made.args)
     chain.mine(max(0, referee.job(0).window_end - chain.block_number()))
     yield "settle", _play(referee, "settle", case.challenger, 0, top)
     yield "collect", _play(referee, "collect", case.challenger, 0)
@@ -186,19 +183,6 @@ def _deploy_hasty(chain: Chain) -> Contract:
             Path(folder, path).write_text(text, encoding="utf-8")
         artifact = compile_contract("service", Path(folder))
     return chain.deploy(artifact, NOBODY, sender=chain.accounts[0])
-
-
-def _find_call(
-    run: ProductRun, terms: Terms, pair: Pair, board: Board, sender: Address
-) -> tuple[str, tuple[Any, ...]]:
-    """Return the next move of a side, or the leaf, whoever wins by it."""
-    side = (pair.first, pair.second).index(sender)
-    move = find_move(run, terms, board, side)
-    if move is not None:
-        return move.call, move.args
-    leaf = make_leaf(run, board.facts)
-    encoding = run.task.commitment.encodings[board.facts.operator]
-    return "leaf", (board.facts, side, encoding, leaf.before, leaf.before_proof, leaf.evidence)
 
 
 class _Case:

@@ -10,10 +10,10 @@ from moot.contracts.model.types import Address, Event, Job, Pair, Position, Term
 from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Ending, Outcome, Phase
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.play.openings import make_leaf
-from moot.offchain.disputes.play.players import find_move
+from moot.offchain.disputes.play.players import decide, find_move
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.providers.task import Task
 from moot.offchain.providers.testimony import Testimony
@@ -30,15 +30,6 @@ REWARD_WEI = 1001
 STAKES = Stakes(
     commit_blocks=10, reveal_blocks=10, window_blocks=20, clock_blocks=20, increment_blocks=3
 )
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call that somebody could make."""
-
-    name: str
-    sender: Address
-    args: tuple[Any, ...]
 
 
 @dataclass
@@ -143,29 +134,28 @@ class Court:
         assert board is not None, "the match is over"
         return board.position
 
-    def find(self, pair: Pair) -> Call:
-        """Return the next move of a match: of the side to move, or else of whoever can end it."""
-        board = self.look(pair)
+    def find(self, pair: Pair, board: Board | None = None) -> Call:
+        """Return the next move of a match: of the side to move, or else of whoever can end it.
+
+        The match is as it is public, if not said otherwise.
+        """
+        board = board or self.look(pair)
         assert board is not None, "the match is over"
-        for side in (board.position.mover, 1 - board.position.mover):
-            member = (pair.first, pair.second)[side]
-            run = self.runs[self.members.index(member)]
+        members, mover = (pair.first, pair.second), board.position.mover
+        for side in (mover, 1 - mover):
+            run = self.runs[self.members.index(members[side])]
             move = find_move(run, self.terms, board, side)
             if move is not None:
-                return Call(move.call, member, (pair, board.position, *move.args))
+                return Call(move.call, members[side], (pair, board.position, *move.args))
         assert board.position.phase is Phase.LEAF, "nobody has a move"
         return self.make_leaf(pair, self.members.index(pair.first))
 
     def make_leaf(self, pair: Pair, seat: int) -> Call:
         """Return the leaf of a match, proven in the trees of one member, whoever wins by it."""
-        board = self.look(pair)
+        board, member = self.look(pair), self.members[seat]
         assert board is not None, "the match is over"
-        leaf = make_leaf(self.runs[seat], board.facts)
-        side = (pair.first, pair.second).index(self.members[seat])
-        encoding = self.task.commitment.encodings[board.facts.operator]
-        proofs = (leaf.before, leaf.before_proof, leaf.evidence)
-        args = (pair, board.position, board.facts, side, encoding, *proofs)
-        return Call("leaf", self.members[seat], args)
+        move = decide(self.runs[seat], board, (pair.first, pair.second).index(member))
+        return Call(move.call, member, (pair, board.position, *move.args))
 
     def make(self, call: Call) -> Sequence[Event]:
         """Make a call."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from moot.contracts.model.types import Facts, Pair, Position
 from moot.contracts.reasons import Phase, Reason, Status
-from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.referee.board import Board, get_pair, read_move
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court
 from tests.attacks.twin import Twin
@@ -28,18 +27,6 @@ def watch(court: Court, pair: Pair) -> Board:
     return board
 
 
-def find_on(court: Court, pair: Pair) -> Call:
-    """Return the next move of a match, whether or not its job is open."""
-    board = watch(court, pair)
-    for side in (board.position.mover, 1 - board.position.mover):
-        member = (pair.first, pair.second)[side]
-        run = court.runs[court.members.index(member)]
-        move = find_move(run, court.terms, board, side)
-        if move is not None:
-            return Call(move.call, member, (pair, board.position, *move.args))
-    raise AssertionError("nobody has a move")
-
-
 def get_worth(court: Court) -> tuple[Any, ...]:
     """Return a copy of all that is remembered but matches, and what everybody is owed."""
     store, accounts = court.referee.store, (court.client, *court.members)
@@ -55,7 +42,7 @@ def play_on(court: Court, pair: Pair, deciding: Sequence[str]) -> Call:
     """
     worth, others = get_worth(court), dict(court.referee.store.matches)
     del others[pair]
-    while (call := find_on(court, pair)).name not in deciding:
+    while (call := court.find(pair, watch(court, pair))).name not in deciding:
         events = court.make(call)
         assert {event.name for event in events} <= {"Found", "Moved"}
         assert get_worth(court) == worth

@@ -23,19 +23,18 @@ from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tensors import EMPTY_TOP
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.referee.board import Board, get_pair, read_move
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from moot.offchain.providers.task import Task
 from moot.offchain.providers.testimony import Testimony
 from moot.sim.synthetic import operators
+from moot.sim.synthetic.calls import find_call
 from moot.sim.synthetic.operators import OperatorRun, OperatorTask
 from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.attacks.elements import make_runs
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, Tape
-from tests.referee.search import decide
 from tests.referee.stage import mutate
 
 F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
@@ -99,10 +98,10 @@ def tell_case(case: Case, arithmetic: Arithmetic, *, is_bent: bool) -> list[Call
     table = Table(task, runs)
     table.begin()
     table.play(Phase.LEAF if case.is_unproven or case.surplus else None, is_bent=is_bent)
-    for pair, board in list(table.boards.items()):
+    for board in list(table.boards.values()):
         # What is behind an element is passed over; who makes a move has never seen it.
         facts = replace(board.facts, low_bits=board.facts.low_bits - case.surplus)
-        name, sender, args = table.find(pair, replace(board, facts=facts))
+        name, sender, args = table.find(replace(board, facts=facts))
         table.call(name, sender, *args[:2], board.facts, *args[3:])
     return table.tape.calls
 
@@ -166,10 +165,10 @@ class Table:
     def play(self, until: Phase | None = None, *, is_bent: bool = True) -> None:
         """Play the first match to its end, or up to a phase."""
         while self.boards:
-            pair, board = next(iter(self.boards.items()))
+            board = next(iter(self.boards.values()))
             if board.position.phase is until:
                 return
-            name, sender, args = self.find(pair, board)
+            name, sender, args = self.find(board)
             if is_bent:
                 for bent in _list_bent(args):
                     self.try_in_vain(name, sender, *bent)
@@ -177,17 +176,10 @@ class Table:
             assert self.call(name, sender, *args) is None, name
             self.tape.block += 1
 
-    def find(self, pair: Pair, board: Board) -> tuple[str, str, tuple[Any, ...]]:
+    def find(self, board: Board) -> tuple[str, str, tuple[Any, ...]]:
         """Return the next move of a match: its name, its sender and its arguments."""
-        side = board.position.mover
-        sender = (pair.first, pair.second)[side]
-        if board.position.phase in {Phase.LEAF, Phase.SINK}:
-            move = decide(cast("Any", self.seats[sender]), board, side)
-        else:
-            found = find_move(self.seats[sender], self.terms, board, side)
-            assert found is not None
-            move = found
-        return move.call, sender, (pair, board.position, *move.args)
+        made = find_call(self.seats, self.terms, board)
+        return made.name, made.sender, made.args
 
     def try_in_vain(self, name: str, sender: str, *args: Any) -> None:
         """Make a call if it will be refused."""

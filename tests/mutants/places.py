@@ -43,7 +43,7 @@ def _tell_cut(liar: int, place: int, size: int) -> list[Call]:
     reason = None
     while reason is None and next(iter(table.boards.values())).position.phase is not Phase.CHUNK:
         ((pair, board),) = table.boards.items()
-        name, sender, args = table.find(pair, board)
+        name, sender, args = table.find(board)
         reason = table.call(name, sender, *args)
         table.tape.block += 1
     for pair, board in table.boards.items():
@@ -62,8 +62,8 @@ def _tell_late(steps: int, late: int) -> list[Call]:
     table = Table(task, make_runs(task, NEGATED, bits, changed=late))
     table.begin()
     table.play(Phase.LEAF, is_bent=False)
-    for pair, board in list(table.boards.items()):
-        name, sender, args = table.find(pair, board)
+    for board in list(table.boards.values()):
+        name, sender, args = table.find(board)
         table.tape.call(name, sender, *args[:5], task.start_root, (), *args[7:])
         table.tape.call(name, CLIENT, *args[:5], ZERO, (), *args[7:])
         table.call(name, sender, *args)

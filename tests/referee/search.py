@@ -36,8 +36,7 @@ from moot.contracts.model.watch import finish, may_play
 from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import Outcome, Phase, Revert, Standing, Status
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.play.openings import make_leaf
-from moot.offchain.disputes.play.players import Move, find_move, get_tree
+from moot.offchain.disputes.play.players import Move, decide, find_move, get_tree
 from moot.offchain.disputes.referee.board import Board, get_pair, get_place, read_move
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.programs.graph import Origin
@@ -393,16 +392,6 @@ def list_detours(run: ProductRun, board: Board, move: Move) -> Iterator[Move]:
     ):
         if other.call != move.call:
             yield other
-
-
-def decide(run: ProductRun, board: Board, side: int) -> Move:
-    """Return the call that decides a match at its leaf or sink, whoever gains by it."""
-    place, program = board.facts, run.task.commitment
-    if board.position.phase is Phase.SINK:
-        trace, sink = run.trace(place.step), run.task.program.first_sink + board.position.index
-        return Move("prove_sink", (place, side, trace.node(0, sink), tuple(trace.proof(sink))))
-    leaf, encoding = make_leaf(run, place), program.encodings[place.operator]
-    return Move("leaf", (place, side, encoding, leaf.before, leaf.before_proof, leaf.evidence))
 
 
 def _start(world: World, sender: Address, pair: Pair) -> Call:

@@ -26,11 +26,11 @@ from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import LeafMode, Phase, Standing, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.disputes.play.players import find_move
+from moot.offchain.disputes.play.players import decide, find_move
 from moot.offchain.disputes.referee.board import Board, get_pair, read_move
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
-from tests.referee.search import SALT, Call, decide, list_detours
+from tests.referee.search import SALT, Call, list_detours
 from tests.referee.twins import Twins
 
 ACCOUNTS = tuple(f"0x{number:040x}" for number in range(0x1111, 0x9999, 0x1111))
