@@ -22,16 +22,16 @@ from moot.contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Address, Term
 from moot.offchain.chain import Address as ChainAddress
 from moot.offchain.chain import Chain, Contract
 from moot.offchain.commitments.tags import Tag
-from moot.offchain.commitments.tree import Digest, Tree, climb, get_height, hash_root
+from moot.offchain.commitments.tree import Digest, Tree, hash_root
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import CompileError
 from moot.offchain.programs.limits import MAX_SLOTS, MAX_STEPS
-from moot.sim.gas.promises import draw_siblings
 from moot.sim.gas.scenarios import LARGE, place_lie
 from moot.sim.synthetic.calls import find_call
 from moot.sim.synthetic.products import ProductRun, make_task
+from moot.sim.synthetic.proofs import compute_top, draw_siblings
 
 SALT = b"\x5a" * 32
 ANSWER = replace(LARGE, checkpoints=1, checkpoint_every=512)
@@ -98,10 +98,9 @@ def measure_faults(chain: Chain) -> Iterator[tuple[str, int]]:
     args = (hidden, signature, Batch(333_000, len(leaves), tree.top), listed, proof, SALT)
     yield "prove_unlisted", case.send("prove_unlisted", case.challenger, *args)
     # Trees as high as they can be.
-    root, siblings = SLOTS.node(0, 3), (draw_siblings(MAX_STEPS), draw_siblings(MAX_SLOTS))
-    node = climb(Tag.STATE_NODE, root, 0, MAX_SLOTS, 0, get_height(MAX_SLOTS), siblings[1])
+    root = SLOTS.node(0, 3)
+    node = compute_top(Tag.STATE_NODE, root, 0, MAX_SLOTS)
     state = hash_root(Tag.STATE_ROOT, MAX_SLOTS, node)
-    place = (MAX_STEPS - 1, MAX_STEPS, 0, get_height(MAX_STEPS))
     lie = case.make_receipt(
         provider=four,
         answer=ZERO,
@@ -110,16 +109,15 @@ def measure_faults(chain: Chain) -> Iterator[tuple[str, int]]:
         operators=MAX_SLOTS,
         steps=MAX_STEPS,
         checkpoint_every=1,
-        history=climb(Tag.HISTORY_NODE, state, *place, siblings[0]),
+        history=compute_top(Tag.HISTORY_NODE, state, MAX_STEPS - 1, MAX_STEPS),
     )
     case.announce(lie.hash(case.domain), root)
     signature = case.sign(lie.hash(case.domain), four)
-    highest = (state, siblings[0], root, siblings[1], SALT)
+    highest = (state, draw_siblings(MAX_STEPS), root, draw_siblings(MAX_SLOTS), SALT)
     gas = case.send("refute_answer", case.challenger, lie, signature, *highest)
     yield "refute_answer-longest", gas
     hidden = case.make_receipt(provider=five, number=0)
-    proof = draw_siblings(MAX_BATCH)
-    top = climb(Tag.RECEIPT_NODE, listed, 0, MAX_BATCH, 0, get_height(MAX_BATCH), proof)
+    proof, top = draw_siblings(MAX_BATCH), compute_top(Tag.RECEIPT_NODE, listed, 0, MAX_BATCH)
     case.send("publish", five, 0, MAX_BATCH, top)
     case.announce(hidden.hash(case.domain), listed)
     signature = case.sign(hidden.hash(case.domain), five)

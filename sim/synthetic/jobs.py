@@ -1,8 +1,9 @@
 """Synthetic jobs and their runs: of a few tensors, which nobody computes, all trees of a dispute.
 
 A new job is a task, with the tensors of its start, and a run, which says what its operators put
-out, which state comes of that, and what a fold's accumulators are. Commitments and moves are real:
-`moot.offchain.disputes.play.players` makes the moves from what the events show and these trees.
+out, which state comes of that, and what the accumulators of its folds are. Commitments are real,
+and so are the moves: `moot.offchain.disputes.play.players` makes them from what the events show and
+these trees.
 """
 
 from abc import ABC, abstractmethod
@@ -113,9 +114,13 @@ class SyntheticRun(ABC):
     def list_state(self, step: int) -> Sequence[RunLengthTensor]:
         """Return the tensors of the state before a step."""
 
-    @abstractmethod
     def get_partial(self, step: int, operator: int, element: int, place: int) -> int:
-        """Return the claimed accumulator of an element of a fold after so many terms."""
+        """Return the claimed accumulator of an element of a fold after so many terms.
+
+        Raises:
+            LookupError: the kind of run has no folds, and says nothing of any.
+        """
+        raise LookupError(f"{step}, {operator}: element {element} has no accumulator {place}")
 
     def hash_state(self, step: int) -> Digest:
         """Return the root of the state before a step."""
