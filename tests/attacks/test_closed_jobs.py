@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from moot.contracts.model.types import Facts, Pair, Position
+from moot.contracts.model.types import Pair
 from moot.contracts.reasons import Phase, Reason, Status
-from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.disputes.referee.board import Board, follow
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court
 from tests.attacks.twin import Twin
 
@@ -16,15 +16,10 @@ VERIFIER = 7
 
 def watch(court: Court, pair: Pair) -> Board:
     """Return a match after all its moves, also those that were made in a closed job."""
-    board: Board | None = None
+    boards: dict[Pair, Board] = {}
     for event in court.referee.events(court.job_id):
-        match event.name, event.args:
-            case "MatchStarted", (_, _, _, Position() as position) if get_pair(event) == pair:
-                board = Board(pair, position, Facts())
-            case (("Found" | "Moved"), _) if board and get_pair(event) == pair:
-                board = read_move(board, event)
-    assert board is not None
-    return board
+        follow(boards, event, court.referee.arithmetic)
+    return boards[pair]
 
 
 def get_worth(court: Court) -> tuple[Any, ...]:

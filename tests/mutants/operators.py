@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from moot.contracts.model.checks import name_job, name_match
 from moot.contracts.model.invariants import copy_store
@@ -14,7 +14,6 @@ from moot.contracts.model.types import (
     Message,
     Pair,
     Terms,
-    start_facts,
 )
 from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import Phase, Revert
@@ -23,7 +22,7 @@ from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tensors import EMPTY_TOP
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.disputes.referee.board import Board, follow
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from moot.offchain.providers.task import Task
@@ -150,16 +149,7 @@ class Table:
         seen = len(self.tape.log)
         reason = self.tape.call(name, sender, *args)
         for event in self.tape.log[seen:]:
-            match event.name:
-                case "MatchStarted":
-                    position = cast("Any", event.args[3])
-                    self.boards[get_pair(event)] = Board(
-                        get_pair(event), position, start_facts(self.tape.store.arithmetic)
-                    )
-                case "Found" | "Moved":
-                    self.boards[get_pair(event)] = read_move(self.boards[get_pair(event)], event)
-                case "MatchEnded":
-                    del self.boards[get_pair(event)]
+            follow(self.boards, event, self.tape.store.arithmetic)
         return reason
 
     def play(self, until: Phase | None = None, *, is_bent: bool = True) -> None:

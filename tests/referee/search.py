@@ -24,20 +24,18 @@ from moot.contracts.model.types import (
     Claim,
     Dive,
     Event,
-    Facts,
     Job,
     Message,
     Pair,
-    Position,
     Store,
     Terms,
 )
 from moot.contracts.model.watch import finish, may_play
 from moot.contracts.model.words import hash_commitment
-from moot.contracts.reasons import Outcome, Phase, Revert, Standing, Status
+from moot.contracts.reasons import Ending, Outcome, Phase, Revert, Standing, Status
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.play.players import Move, decide, find_move, get_tree
-from moot.offchain.disputes.referee.board import Board, get_pair, get_place, read_move
+from moot.offchain.disputes.referee.board import Board, follow, get_place
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.programs.graph import Origin
 from moot.sim.synthetic.products import ProductRun, ProductTask
@@ -215,14 +213,10 @@ class Search:
     def _read(self, boards: dict[Pair, Board], events: Iterable[Event]) -> dict[Pair, Board]:
         boards = dict(boards)
         for event in events:
+            follow(boards, event, self.task.program.arithmetic)
             match event.name, event.args[3:]:
-                case "MatchStarted", (Position() as position,):
-                    boards[get_pair(event)] = Board(get_pair(event), position, Facts())
-                case (("Found" | "Moved"), _):
-                    boards[get_pair(event)] = read_move(boards[get_pair(event)], event)
-                case "MatchEnded", (outcome, ending, _):
-                    del boards[get_pair(event)]
-                    self.found.endings[f"{ending.name} {outcome.name}"] += 1  # type: ignore[attr-defined]
+                case "MatchEnded", (Outcome() as outcome, Ending() as ending, _):
+                    self.found.endings[f"{ending.name} {outcome.name}"] += 1
         return boards
 
     def _is_live(self, world: World, pair: Pair) -> bool:

@@ -20,14 +20,13 @@ from moot.contracts.model.types import (
     Pair,
     Position,
     Terms,
-    start_facts,
 )
 from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import LeafMode, Phase, Standing, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.disputes.play.players import decide, find_move
-from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.disputes.referee.board import Board, follow
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
 from tests.referee.search import SALT, Call, list_detours
@@ -114,18 +113,9 @@ class Stage:
         self.accepted += 1
         self.made.append((cast, call))
         for event in twins.store.events:
-            match event.name, event.args[3:]:
-                case "MatchStarted", (Position() as position,):
-                    cast.boards[get_pair(event)] = Board(
-                        get_pair(event), position, start_facts(twins.store.arithmetic)
-                    )
-                case (("Found" | "Moved"), _):
-                    pair = get_pair(event)
-                    cast.boards[pair] = read_move(cast.boards[pair], event)
-                case "Claimed", _:
-                    self._recognise(cast, *event.args[1:3])
-                case "MatchEnded", _:
-                    del cast.boards[get_pair(event)]
+            follow(cast.boards, event, twins.store.arithmetic)
+            if event.name == "Claimed":
+                self._recognise(cast, *event.args[1:3])
         return True
 
     def _recognise(self, cast: Cast, member: Any, top: Any) -> None:
