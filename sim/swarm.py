@@ -23,8 +23,8 @@ from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.port import Call, ModelReferee, Outcome
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.offchain.errors import Reverted
 from moot.sim.checked_referee import CheckedReferee
+from moot.sim.relay import read_cost
 from moot.sim.synthetic.products import (
     FIRST_PRODUCT,
     SLOTS,
@@ -183,14 +183,12 @@ class Swarm:
 
     def _count(self, made: Made) -> None:
         call, answer, tally = made.call, made.answer, self.tally
-        gas = answer.gas_used if isinstance(answer, Reverted) else 0
-        if isinstance(answer, Outcome):
-            gas = answer.receipt.gas_used if answer.receipt else 0
-            if call.name == "start_match":
-                tally.matches += 1
-                self._note_meeting(call.args[3])
-            elif call.name == "settle":
-                self._note_end()
+        gas, _ = read_cost(answer)
+        if isinstance(answer, Outcome) and call.name == "start_match":
+            tally.matches += 1
+            self._note_meeting(call.args[3])
+        elif isinstance(answer, Outcome) and call.name == "settle":
+            self._note_end()
         tally.gas[call.sender] = tally.gas.get(call.sender, 0) + gas
         tally.calls[call.sender] = tally.calls.get(call.sender, 0) + 1
         use = (call.name, call.sender == self.honest)
