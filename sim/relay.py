@@ -7,6 +7,7 @@ from moot.contracts.model.types import Address, Claim, Event, Job, Member, Pair
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.referee.port import Answer, Call, Outcome, Referee
+from moot.offchain.errors import Reverted
 
 
 class Relay:
@@ -85,3 +86,11 @@ class Relay:
     def balance(self, address: Address) -> int:
         """Return an account's balance in wei."""
         return self.referee.balance(address)
+
+
+def read_cost(answer: Answer) -> tuple[int, int]:
+    """Return the gas that a call has used, and what was paid for it in wei; nothing on a model."""
+    if isinstance(answer, Outcome) and answer.receipt is not None:
+        receipt = answer.receipt
+        return receipt.gas_used, receipt.gas_used * receipt.effective_gas_price
+    return (answer.gas_used, answer.fee_wei) if isinstance(answer, Reverted) else (0, 0)

@@ -23,15 +23,15 @@ from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.port import Call, ModelReferee, Outcome
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.offchain.errors import Reverted
 from moot.sim.checked_referee import CheckedReferee
-from moot.sim.synthetic_jobs import (
+from moot.sim.relay import read_cost
+from moot.sim.synthetic.products import (
     FIRST_PRODUCT,
     SLOTS,
     Lie,
+    ProductRun,
+    ProductTask,
     Size,
-    SyntheticRun,
-    SyntheticTask,
     make_task,
 )
 
@@ -147,10 +147,10 @@ class Swarm:
         label = f"a swarm of {len(self.lies)}"
         self._checked = CheckedReferee(self.referee, label)
         self._checked.watcher.honest[0] = frozenset(self.accounts[:1])
-        self.task: SyntheticTask = make_task(SIZE)
+        self.task: ProductTask = make_task(SIZE)
         self.honest = self.accounts[0]
         self.tally = Tally(len(self.lies))
-        self._top = SyntheticRun(self.task).history.top
+        self._top = ProductRun(self.task).history.top
         self._met: set[Digest] = set()
 
     @cached_property
@@ -171,9 +171,9 @@ class Swarm:
 
     def _make_parties(self) -> tuple[Party, Party]:
         """Return the liars, who come first, and the honest provider."""
-        honest = Player("honest-1", self.honest, SyntheticRun(self.task), SALT)
+        honest = Player("honest-1", self.honest, ProductRun(self.task), SALT)
         liars = [
-            _Liar(f"liar-{number}", account, SyntheticRun(self.task, lie), SALT)
+            _Liar(f"liar-{number}", account, ProductRun(self.task, lie), SALT)
             for number, (account, lie) in enumerate(
                 zip(self.accounts[1:], self.lies, strict=False), 1
             )
@@ -183,14 +183,12 @@ class Swarm:
 
     def _count(self, made: Made) -> None:
         call, answer, tally = made.call, made.answer, self.tally
-        gas = answer.gas_used if isinstance(answer, Reverted) else 0
-        if isinstance(answer, Outcome):
-            gas = answer.receipt.gas_used if answer.receipt else 0
-            if call.name == "start_match":
-                tally.matches += 1
-                self._note_meeting(call.args[3])
-            elif call.name == "settle":
-                self._note_end()
+        gas, _ = read_cost(answer)
+        if isinstance(answer, Outcome) and call.name == "start_match":
+            tally.matches += 1
+            self._note_meeting(call.args[3])
+        elif isinstance(answer, Outcome) and call.name == "settle":
+            self._note_end()
         tally.gas[call.sender] = tally.gas.get(call.sender, 0) + gas
         tally.calls[call.sender] = tally.calls.get(call.sender, 0) + 1
         use = (call.name, call.sender == self.honest)

@@ -19,7 +19,7 @@ from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.record.entries import Recorder
 from moot.offchain.record.reducer import Reducer
 from moot.offchain.record.schema import Frame, Record, RecordedReferee, Value, make_record
-from moot.sim.synthetic_jobs import Lie, Size, seat
+from moot.sim.synthetic.products import Lie, Size, seat
 
 SIZE = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16, terms=70)
 """Trees of odd sizes, two chunks a tensor, and two rounds of a fold."""

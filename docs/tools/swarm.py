@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moot.sim.swarm import Tally, draw_crowds, draw_lies, open_model_swarm, open_swarm
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 
 DOCS = Path(__file__).parents[1]
 RESULTS = DOCS / "measurements" / "swarm.csv"

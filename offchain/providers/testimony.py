@@ -1,6 +1,6 @@
 """A player's testimony: whatever it can show of a task that has been run, to its referee.
 
-Real runs show what they have computed or compute again; a synthetic one (`sim/synthetic_jobs.py`)
+Real runs show what they have computed or compute again; a synthetic one (`sim/synthetic`)
 shows trees of any size that stand for tensors which nobody ever makes; a recorded one may show what
 it kept. The moves of a dispute are made from a testimony, and from nothing else of a provider.
 """

@@ -9,11 +9,9 @@ from random import Random
 
 from moot.contracts.model.types import Dive, Facts, Terms
 from moot.contracts.model.verdicts import get_boundary, get_segments
-from moot.contracts.reasons import Phase
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.disputes.play.descents import split
-from moot.offchain.disputes.play.openings import make_leaf
-from moot.offchain.disputes.play.players import Move, find_move
+from moot.offchain.disputes.play.players import Move, decide, find_move
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.providers.testimony import Testimony
 
@@ -49,25 +47,12 @@ def list_decisions(runs: Sequence[Testimony], board: Board) -> tuple[Move, ...]:
     """
     facts = board.facts
     found = [
-        _decide(run, board, side)
+        decide(run, board, side)
         for side, top in enumerate(facts.traces)
         for run in runs
         if run.trace(facts.step).top == top
     ]
     return tuple(dict.fromkeys(found))
-
-
-def _decide(run: Testimony, board: Board, side: int) -> Move:
-    """Return the call that ends a match by one side's trees, as a testimony has them."""
-    facts = board.facts
-    if board.position.phase is Phase.SINK:
-        trace, sink = run.trace(facts.step), run.task.program.first_sink + board.position.index
-        args = (facts, side, trace.node(0, sink), tuple(trace.proof(sink)))
-        return Move("prove_sink", args)
-    leaf = make_leaf(run, facts)
-    encoding = run.task.commitment.encodings[facts.operator]
-    proofs = (leaf.before, leaf.before_proof, leaf.evidence)
-    return Move("leaf", (facts, side, encoding, *proofs))
 
 
 def _vary(side: int, move: Move) -> Iterator[Move]:

@@ -10,12 +10,11 @@ from moot.contracts.reasons import Standing, Status
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.port import Answer, Call, Outcome
 from moot.offchain.disputes.referee.stages import get_stage
-from moot.offchain.errors import Reverted
 from moot.sim.checked_referee import CheckedReferee
 from moot.sim.economy.cases import Case, Move, Seat
 from moot.sim.economy.casting import Party
 from moot.sim.economy.gas import Effect, Kind, classify, find_effect
-from moot.sim.relay import Relay
+from moot.sim.relay import Relay, read_cost
 
 
 class Recorder(Relay):
@@ -89,7 +88,7 @@ class PlayedCase:
 
     def read_gas(self) -> list[int]:
         """Return the gas of each call, from its receipt."""
-        return [_read_gas(answer) for _, _, answer in self.recorder.made]
+        return [read_cost(answer)[0] for _, _, answer in self.recorder.made]
 
     def judge(self, gases: Sequence[int]) -> Case:
         """Return what the case has come to, if its calls have used so much gas each."""
@@ -175,9 +174,3 @@ def play_case(
 
 def _is_accepted(answer: Answer) -> bool:
     return isinstance(answer, Outcome)
-
-
-def _read_gas(answer: Answer) -> int:
-    if isinstance(answer, Outcome):
-        return answer.receipt.gas_used if answer.receipt else 0
-    return answer.gas_used if isinstance(answer, Reverted) else 0

@@ -13,10 +13,11 @@ from moot.contracts.reasons import Standing, Status
 from moot.offchain.disputes.play.actors import Player
 from moot.offchain.disputes.referee.port import Answer, Call, Outcome
 from moot.offchain.disputes.referee.stages import get_stage
-from moot.offchain.errors import ChainError, Reverted
+from moot.offchain.errors import ChainError
 from moot.sim.economy.cases import AccountReceipt, CallReceipt, Case, Receipts, burn, pay_seat
 from moot.sim.economy.gas import REFUSED
 from moot.sim.economy.played_case import PlayedCase
+from moot.sim.relay import read_cost
 
 WON, SLASHED, REFUNDED = "won", "slashed", "refunded"
 """What becomes of an account: it won, it lost its bond, or it has lost nothing."""
@@ -67,14 +68,6 @@ def check_money(played: PlayedCase, case: Case, fees: Mapping[Address, int]) -> 
             f"the accounts of {played.label} do not add up by {sum(errors_wei)} wei; "
             "use a chain on which nobody else moves their money and none of them earns fees"
         )
-
-
-def read_cost(answer: Answer) -> tuple[int, int]:
-    """Return the gas that a call has used, and what was paid for it in wei; nothing on a model."""
-    if isinstance(answer, Outcome) and answer.receipt is not None:
-        receipt = answer.receipt
-        return receipt.gas_used, receipt.gas_used * receipt.effective_gas_price
-    return (answer.gas_used, answer.fee_wei) if isinstance(answer, Reverted) else (0, 0)
 
 
 def _read_call(block: int, call: Call, answer: Answer) -> CallReceipt:

@@ -17,9 +17,10 @@ from moot.contracts.model.words import hash_commitment, hash_job
 from moot.contracts.reasons import Part
 from moot.offchain.chain import Address, Chain, Contract
 from moot.offchain.commitments.tags import Tag
-from moot.offchain.commitments.tree import Digest, climb, get_height
+from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.availability.demands import list_demand
-from moot.sim.gas.promises import BOND_WEI, SIZES, Job, draw_siblings
+from moot.sim.gas.promises import BOND_WEI, SIZES, Job
+from moot.sim.synthetic.proofs import compute_top, draw_siblings
 
 ANSWER_BLOCKS, WINDOW_BLOCKS = 3, 10
 WAITING_BLOCKS = 6
@@ -113,8 +114,7 @@ class _Case:
     def _compute_top(self) -> Digest:
         """Return the top of the history that ends with the result."""
         count = self._terms.checkpoints
-        place = (count - 1, count, 0, get_height(count), self._proof)
-        return climb(Tag.HISTORY_NODE, self.result.start_root, *place)
+        return compute_top(Tag.HISTORY_NODE, self.result.start_root, count - 1, count)
 
 
 def _hand_over(case: _Case) -> Iterator[tuple[str, int]]:

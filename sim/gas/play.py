@@ -21,12 +21,11 @@ from moot.offchain.providers.lineup import make_runs, settle
 from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.task import Task
 from moot.offchain.providers.testimony import Testimony
-from moot.sim.gas.operators import OperatorRun
-from moot.sim.gas.operators import make_task as make_operator_task
 from moot.sim.gas.scenarios import Scenario
 from moot.sim.gas.variants import Deployment, agreeing, deploy
-from moot.sim.synthetic_jobs import SyntheticRun
-from moot.sim.synthetic_jobs import make_task as make_paper_task
+from moot.sim.synthetic.elements import make_runs as make_element_runs
+from moot.sim.synthetic.products import ProductRun
+from moot.sim.synthetic.products import make_task as make_product_task
 
 ACCOUNTS = 8
 SETTING = Setting(size="tiny", steps=4, checkpoint_every=2)
@@ -124,11 +123,11 @@ def _make_runs(scenario: Scenario, folder: Path) -> tuple[Task, Testimony, Seque
         settle(runs.values())
         return real, runs.pop("honest-1"), list(runs.values())
     if scenario.subject is not None:
-        job = make_operator_task(scenario.subject, arithmetic)
-        return job, OperatorRun(job, is_honest=True), [OperatorRun(job, is_honest=False)]
+        honest, liar = make_element_runs(scenario.subject, arithmetic)
+        return honest.task, honest, [liar]
     assert scenario.size is not None, "a scenario is of a program, an operator, or synthetic"
-    task = make_paper_task(scenario.size, arithmetic)
-    return task, SyntheticRun(task), [SyntheticRun(task, lie) for lie in scenario.lies]
+    task = make_product_task(scenario.size, arithmetic)
+    return task, ProductRun(task), [ProductRun(task, lie) for lie in scenario.lies]
 
 
 def _let_rule(game: Game, verifier: Address) -> Game:

@@ -18,7 +18,7 @@ from moot.offchain.chain import Chain
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
 from moot.offchain.commitments.tensors import encode_header, hash_chunk, hash_tensor
-from moot.offchain.commitments.tree import Digest, climb, get_height, hash_root
+from moot.offchain.commitments.tree import hash_root
 from moot.offchain.disputes.availability.demands import Place, TensorProof, list_demand
 from moot.offchain.programs.limits import (
     MAX_NODE_BYTES,
@@ -27,6 +27,7 @@ from moot.offchain.programs.limits import (
     MAX_STEPS,
     MAX_TENSOR_BYTES,
 )
+from moot.sim.synthetic.proofs import compute_top, draw_siblings
 
 BOND_WEI = 10**18
 CONTENT = b"\xab" * CHUNK_BYTES
@@ -75,20 +76,22 @@ class Job:
         self.size, tensor = size, size.header
         place = size.chunks // 3
         self.chunk = (place, tensor, CONTENT, draw_siblings(size.chunks))
-        top = _climb(Tag.TENSOR_NODE, hash_chunk(CONTENT), place, size.chunks)
+        top = compute_top(Tag.TENSOR_NODE, hash_chunk(CONTENT), place, size.chunks)
         root = hash_tensor(tensor, top)
         self.batches = size.steps * size.slots
         self.tensor = TensorProof(tensor, top, draw_siblings(self.batches))
         operator = keccak256(bytes([Tag.OPERATOR]) + size.encoding)
-        start = _climb(Tag.STATE_NODE, root, size.slots // 3, size.slots)
+        start = compute_top(Tag.STATE_NODE, root, size.slots // 3, size.slots)
         self.terms = Terms(
             operators=size.operators,
             state_slots=size.slots,
             batch_slots=size.slots,
             layout=ZERO,
-            program_top=_climb(Tag.PROGRAM_NODE, operator, size.operators // 3, size.operators),
+            program_top=compute_top(
+                Tag.PROGRAM_NODE, operator, size.operators // 3, size.operators
+            ),
             start_root=hash_root(Tag.STATE_ROOT, size.slots, start),
-            data_top=_climb(Tag.DATA_NODE, root, self.batches // 3, self.batches),
+            data_top=compute_top(Tag.DATA_NODE, root, self.batches // 3, self.batches),
             steps=size.steps,
             checkpoint_every=1,
             leaf_mode=LeafMode.SCALAR,
@@ -134,12 +137,3 @@ def _play(chain: Chain, contract: Any, job: Job, subject: Subject) -> Iterator[t
     else:
         chain.mine(last_block - chain.block_number())
         yield send("withdraw", client)
-
-
-def draw_siblings(count: int) -> tuple[Digest, ...]:
-    """Return the siblings of the place at a third of a tree that is full."""
-    return tuple(keccak256(bytes([level])) for level in range(get_height(count)))
-
-
-def _climb(tag: Tag, leaf: Digest, index: int, count: int) -> Digest:
-    return climb(tag, leaf, index, count, 0, get_height(count), draw_siblings(count))

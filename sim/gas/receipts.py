@@ -18,22 +18,20 @@ from moot.contracts.model.abi import pack_args
 from moot.contracts.model.bonds import Batch
 from moot.contracts.model.receipts import Domain, Receipt, Voucher, hash_announcement
 from moot.contracts.model.service import DEFUND_BLOCKS, MAX_BATCH, UNSTAKE_BLOCKS
-from moot.contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Address, Pair, Terms
+from moot.contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Address, Terms
 from moot.offchain.chain import Address as ChainAddress
 from moot.offchain.chain import Chain, Contract
 from moot.offchain.commitments.tags import Tag
-from moot.offchain.commitments.tree import Digest, Tree, climb, get_height, hash_root
-from moot.offchain.disputes.play.openings import make_leaf
-from moot.offchain.disputes.play.players import find_move
+from moot.offchain.commitments.tree import Digest, Tree, hash_root
 from moot.offchain.disputes.play.tournament import Tournament
-from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import CompileError
 from moot.offchain.programs.limits import MAX_SLOTS, MAX_STEPS
-from moot.sim.gas.promises import draw_siblings
 from moot.sim.gas.scenarios import LARGE, place_lie
-from moot.sim.synthetic_jobs import SyntheticRun, make_task
+from moot.sim.synthetic.calls import find_call
+from moot.sim.synthetic.products import ProductRun, make_task
+from moot.sim.synthetic.proofs import compute_top, draw_siblings
 
 SALT = b"\x5a" * 32
 ANSWER = replace(LARGE, checkpoints=1, checkpoint_every=512)
@@ -100,10 +98,9 @@ def measure_faults(chain: Chain) -> Iterator[tuple[str, int]]:
     args = (hidden, signature, Batch(333_000, len(leaves), tree.top), listed, proof, SALT)
     yield "prove_unlisted", case.send("prove_unlisted", case.challenger, *args)
     # Trees as high as they can be.
-    root, siblings = SLOTS.node(0, 3), (draw_siblings(MAX_STEPS), draw_siblings(MAX_SLOTS))
-    node = climb(Tag.STATE_NODE, root, 0, MAX_SLOTS, 0, get_height(MAX_SLOTS), siblings[1])
+    root = SLOTS.node(0, 3)
+    node = compute_top(Tag.STATE_NODE, root, 0, MAX_SLOTS)
     state = hash_root(Tag.STATE_ROOT, MAX_SLOTS, node)
-    place = (MAX_STEPS - 1, MAX_STEPS, 0, get_height(MAX_STEPS))
     lie = case.make_receipt(
         provider=four,
         answer=ZERO,
@@ -112,16 +109,15 @@ def measure_faults(chain: Chain) -> Iterator[tuple[str, int]]:
         operators=MAX_SLOTS,
         steps=MAX_STEPS,
         checkpoint_every=1,
-        history=climb(Tag.HISTORY_NODE, state, *place, siblings[0]),
+        history=compute_top(Tag.HISTORY_NODE, state, MAX_STEPS - 1, MAX_STEPS),
     )
     case.announce(lie.hash(case.domain), root)
     signature = case.sign(lie.hash(case.domain), four)
-    highest = (state, siblings[0], root, siblings[1], SALT)
+    highest = (state, draw_siblings(MAX_STEPS), root, draw_siblings(MAX_SLOTS), SALT)
     gas = case.send("refute_answer", case.challenger, lie, signature, *highest)
     yield "refute_answer-longest", gas
     hidden = case.make_receipt(provider=five, number=0)
-    proof = draw_siblings(MAX_BATCH)
-    top = climb(Tag.RECEIPT_NODE, listed, 0, MAX_BATCH, 0, get_height(MAX_BATCH), proof)
+    proof, top = draw_siblings(MAX_BATCH), compute_top(Tag.RECEIPT_NODE, listed, 0, MAX_BATCH)
     case.send("publish", five, 0, MAX_BATCH, top)
     case.announce(hidden.hash(case.domain), listed)
     signature = case.sign(hidden.hash(case.domain), five)
@@ -134,9 +130,9 @@ def measure_challenge(chain: Chain) -> Iterator[tuple[str, int]]:
     challenges, service = deploy_service(chain, chain.accounts[0])
     case, task = _Case(chain, service), make_task(ANSWER)
     referee = ChainReferee(chain, challenges, chain.block_number())
-    runs: dict[Address, SyntheticRun] = {
-        case.provider: SyntheticRun(task, place_lie(ANSWER)),
-        case.challenger: SyntheticRun(task),
+    runs: dict[Address, ProductRun] = {
+        case.provider: ProductRun(task, place_lie(ANSWER)),
+        case.challenger: ProductRun(task),
     }
     case.send("stake", case.provider, value=2 * MIN_BOND_WEI)
     receipt = case.make_receipt(make_terms(task), history=runs[case.provider].history.top)
@@ -150,10 +146,9 @@ def measure_challenge(chain: Chain) -> Iterator[tuple[str, int]]:
         tournament.read(referee.events(0))
         if not tournament.boards:
             break
-        ((pair, board),) = tournament.boards.items()
-        sender = (pair.first, pair.second)[board.position.mover]
-        name, rest = _find_call(runs[sender], tournament.terms, pair, board, sender)
-        yield name, _play(referee, name, sender, pair, board.position, *rest)
+        (board,) = tournament.boards.values()
+        made = find_call(runs, tournament.terms, board)
+        yield made.name, _play(referee, made.name, made.sender, *made.args)
     chain.mine(max(0, referee.job(0).window_end - chain.block_number()))
     yield "settle", _play(referee, "settle", case.challenger, 0, top)
     yield "collect", _play(referee, "collect", case.challenger, 0)
@@ -186,19 +181,6 @@ def _deploy_hasty(chain: Chain) -> Contract:
             Path(folder, path).write_text(text, encoding="utf-8")
         artifact = compile_contract("service", Path(folder))
     return chain.deploy(artifact, NOBODY, sender=chain.accounts[0])
-
-
-def _find_call(
-    run: SyntheticRun, terms: Terms, pair: Pair, board: Board, sender: Address
-) -> tuple[str, tuple[Any, ...]]:
-    """Return the next move of a side, or the leaf, whoever wins by it."""
-    side = (pair.first, pair.second).index(sender)
-    move = find_move(run, terms, board, side)
-    if move is not None:
-        return move.call, move.args
-    leaf = make_leaf(run, board.facts)
-    encoding = run.task.commitment.encodings[board.facts.operator]
-    return "leaf", (board.facts, side, encoding, leaf.before, leaf.before_proof, leaf.evidence)
 
 
 class _Case:

@@ -7,9 +7,9 @@ from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.offchain.commitments.tree import MAX_ARITY_LOG2
-from moot.sim.gas.operators import Subject
 from moot.sim.gas.subjects import EMPTY, FUNCTIONS, KINDS
-from moot.sim.synthetic_jobs import FIRST_PRODUCT, MIDDLE, SLOTS, Lie, Size
+from moot.sim.synthetic.elements import Subject
+from moot.sim.synthetic.products import FIRST_PRODUCT, MIDDLE, SLOTS, Lie, Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Scenario:
     Attributes:
         name: what it is called.
         about: what happens, in a few words.
-        size: the sizes of the job, if it is a synthetic one (`moot.sim.synthetic_jobs`).
+        size: the sizes of the job, if it is a synthetic one (`moot.sim.synthetic.products`).
         lies: what the liars of such a job claim.
         subject: the operator that a liar is wrong about, if the job is about one.
         program: the captured program that is run, if there is one.

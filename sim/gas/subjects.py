@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from moot.sim.gas.operators import Input, Subject, make_rows
+from moot.sim.synthetic.elements import Input, Subject
+from moot.sim.synthetic.jobs import make_rows
 
 F32, I64 = DType.FLOAT32, DType.INT64
 SHAPE = (1 << 10, 1 << 10)

@@ -2,7 +2,7 @@
 
 A small program's dispute is played by both sides. A large one's would take the runs of both: then a
 synthetic job of the same sizes is played, with commitments that cost nothing and real moves and
-proofs, on the same contract (`sim/synthetic_jobs.py`).
+proofs, on the same contract (`sim/synthetic/products.py`).
 """
 
 from collections.abc import Sequence

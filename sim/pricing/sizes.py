@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from moot.offchain.programs.graph import Kind, Node, Program
-from moot.sim.synthetic_jobs import FIRST_PRODUCT, SLOTS, Lie, Size
+from moot.sim.synthetic.products import FIRST_PRODUCT, SLOTS, Lie, Size
 
 _LEAST_OPERATORS = FIRST_PRODUCT + SLOTS + 1
 

@@ -16,7 +16,7 @@ from moot.offchain.commitments.tree import MAX_ARITY_LOG2
 from moot.sim.gas.play import Stage
 from moot.sim.gas.report import make_object
 from moot.sim.gas.scenarios import LARGE, SMALL, Scenario, place_lie
-from moot.sim.synthetic_jobs import Size
+from moot.sim.synthetic.products import Size
 from moot.sim.writing import write_whole
 
 FILE = Path(__file__).with_name("disputes.json")

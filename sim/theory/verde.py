@@ -16,7 +16,7 @@ from moot.offchain.disputes.play.game import Played
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.errors import UsageError
 from moot.sim.swarm import SIZE, STAKES, draw_crowds, draw_lies
-from moot.sim.synthetic_jobs import seat
+from moot.sim.synthetic.products import seat
 from moot.sim.theory.dispute import SideGas, divide_gas
 
 SEED = 1

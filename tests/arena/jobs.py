@@ -8,7 +8,7 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.providers.rates import Timing
 from moot.offchain.providers.task import Task
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
 
 Spend = Callable[[float], None]
 
@@ -34,22 +34,22 @@ class Work:
 
 
 @cache
-def get_task(size: Size) -> SyntheticTask:
+def get_task(size: Size) -> ProductTask:
     """Return the task of a size."""
     return make_task(size)
 
 
 @cache
-def cut_task(size: Size, steps: int) -> SyntheticTask:
+def cut_task(size: Size, steps: int) -> ProductTask:
     """Return the first steps of a task, as a task."""
     task = get_task(size)
     return replace(task, steps=steps, checkpoint_every=min(task.checkpoint_every, steps))
 
 
 @cache
-def get_run(size: Size, lie: Lie | None) -> SyntheticRun:
+def get_run(size: Size, lie: Lie | None) -> ProductRun:
     """Return a run of a task, honest without a lie."""
-    return SyntheticRun(get_task(size), lie)
+    return ProductRun(get_task(size), lie)
 
 
 class WorkingRun:
@@ -90,8 +90,7 @@ class WorkingRun:
 
     def state(self, step: int) -> Sequence[Array]:
         """Return the state before a step."""
-        product = self._run._get_state(step)
-        return [it.array for it in (*get_task(self._work.size).factors, product)]
+        return [it.array for it in self._run.list_state(step)]
 
     def interval(self, first: int) -> Tree:
         """See Testimony."""

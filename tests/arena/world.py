@@ -14,7 +14,7 @@ from moot.offchain.disputes.play.party import Party
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.parties.settings import Settings
-from moot.sim.synthetic_jobs import Size
+from moot.sim.synthetic.products import Size
 from tests.arena.adversaries.table import FAMILIES
 from tests.arena.chain import Chain
 from tests.arena.clock import Clock

@@ -9,17 +9,15 @@ from moot.contracts.model.checks import name_match
 from moot.contracts.model.types import Address, Event, Job, Pair, Position, Terms
 from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Ending, Outcome, Phase
-from moot.offchain.commitments.tags import Tag
-from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.disputes.play.openings import make_leaf
-from moot.offchain.disputes.play.players import find_move
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.play.players import decide, find_move
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.board import Board
+from moot.offchain.disputes.referee.port import Call
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
-from moot.sim.run_length import RunLengthTree
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.offchain.providers.testimony import Testimony
+from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
 from tests.attacks.twin import Twin
 
 SALT = b"\x5a" * 32
@@ -32,15 +30,6 @@ REWARD_WEI = 1001
 STAKES = Stakes(
     commit_blocks=10, reveal_blocks=10, window_blocks=20, clock_blocks=20, increment_blocks=3
 )
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call that somebody could make."""
-
-    name: str
-    sender: Address
-    args: tuple[Any, ...]
 
 
 @dataclass
@@ -56,7 +45,7 @@ class Court:
 
     referee: Twin
     task: Task
-    runs: Sequence[Run]
+    runs: Sequence[Testimony]
     changes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,9 +62,9 @@ class Court:
         return self.referee.store.jobs[self.job_id]
 
     @property
-    def synthetic(self) -> SyntheticTask:
+    def synthetic(self) -> ProductTask:
         """The task, if it is a synthetic one."""
-        assert isinstance(self.task, SyntheticTask)
+        assert isinstance(self.task, ProductTask)
         return self.task
 
     @property
@@ -145,29 +134,28 @@ class Court:
         assert board is not None, "the match is over"
         return board.position
 
-    def find(self, pair: Pair) -> Call:
-        """Return the next move of a match: of the side to move, or else of whoever can end it."""
-        board = self.look(pair)
+    def find(self, pair: Pair, board: Board | None = None) -> Call:
+        """Return the next move of a match: of the side to move, or else of whoever can end it.
+
+        The match is as it is public, if not said otherwise.
+        """
+        board = board or self.look(pair)
         assert board is not None, "the match is over"
-        for side in (board.position.mover, 1 - board.position.mover):
-            member = (pair.first, pair.second)[side]
-            run = self.runs[self.members.index(member)]
+        members, mover = (pair.first, pair.second), board.position.mover
+        for side in (mover, 1 - mover):
+            run = self.runs[self.members.index(members[side])]
             move = find_move(run, self.terms, board, side)
             if move is not None:
-                return Call(move.call, member, (pair, board.position, *move.args))
+                return Call(move.call, members[side], (pair, board.position, *move.args))
         assert board.position.phase is Phase.LEAF, "nobody has a move"
         return self.make_leaf(pair, self.members.index(pair.first))
 
     def make_leaf(self, pair: Pair, seat: int) -> Call:
         """Return the leaf of a match, proven in the trees of one member, whoever wins by it."""
-        board = self.look(pair)
+        board, member = self.look(pair), self.members[seat]
         assert board is not None, "the match is over"
-        leaf = make_leaf(self.runs[seat], board.facts)
-        side = (pair.first, pair.second).index(self.members[seat])
-        encoding = self.task.commitment.encodings[board.facts.operator]
-        proofs = (leaf.before, leaf.before_proof, leaf.evidence)
-        args = (pair, board.position, board.facts, side, encoding, *proofs)
-        return Call("leaf", self.members[seat], args)
+        move = decide(self.runs[seat], board, (pair.first, pair.second).index(member))
+        return Call(move.call, member, (pair, board.position, *move.args))
 
     def make(self, call: Call) -> Sequence[Event]:
         """Make a call."""
@@ -215,28 +203,12 @@ class Court:
         self.referee.call("settle", self.client, self.job_id, self.get_top(seat))
 
 
-class FalseFlag(SyntheticRun):
-    """Claims the true history, and defends it with the traces of a lie."""
+class FalseFlag(ProductRun):
+    """Claims the true history, and defends it with the traces of a lie, up to the true state."""
 
-    def __init__(self, task: SyntheticTask, lie: Lie) -> None:
-        super().__init__(task, lie)
-        self.honest = SyntheticRun(task)
-
-    @property
-    def history(self) -> Tree:
-        """The true history."""
-        return self.honest.history
-
-    def interval(self, first: int) -> Tree:
-        """Return the true interval."""
-        return self.honest.interval(first)
-
-    def trace(self, step: int) -> Tree:
-        """Return the lie's trace with the true state at its end."""
-        lied, last = super().trace(step), self._paper.size.operators
-        leaves = {i: lied.node(0, i) for i in range(last)}
-        leaves[last] = self.honest.trace(step).node(0, last)
-        return RunLengthTree(Tag.TRACE_NODE, last + 1, leaves)
+    def hash_state(self, step: int) -> Digest:
+        """Return the root of the true state before a step."""
+        return ProductRun(self.task).hash_state(step)
 
 
 def open_court(referee: Twin, *lies: Lie | None, size: Size = SMALL, **changes: object) -> Court:
@@ -249,7 +221,7 @@ def open_court(referee: Twin, *lies: Lie | None, size: Size = SMALL, **changes: 
         changes: what the terms say that is not usual here.
     """
     task = make_task(size)
-    return Court(referee, task, [SyntheticRun(task, lie) for lie in lies], changes)
+    return Court(referee, task, [ProductRun(task, lie) for lie in lies], changes)
 
 
 def read_end(events: Sequence[Event]) -> tuple[Address | None, Ending]:

@@ -1,115 +1,46 @@
 """A job about one operator, for whose output two members claim arbitrary values."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, cast
+from collections.abc import Sequence
 
 from moot.contracts.reasons import Ending
-from moot.offchain.arithmetic.functions import DType, Function
-from moot.offchain.commitments.tags import Tag
-from moot.offchain.commitments.tensors import Array, TensorTree, compute_state_root
-from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
-from moot.offchain.programs.partials import pack_partials
-from moot.offchain.providers.behaviour import Behaviour
-from moot.offchain.providers.run import Run
-from moot.offchain.providers.task import Task
-from moot.sim.run_length import RunLengthTensor, RunLengthTree
+from moot.offchain.arithmetic.functions import DType
+from moot.offchain.programs.graph import Node
+from moot.sim.synthetic import operators
+from moot.sim.synthetic.jobs import make_rows
+from moot.sim.synthetic.operators import OperatorRun, OperatorTask
+from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.attacks.court import Court
 from tests.attacks.twin import Twin
 
 F32 = DType.FLOAT32
 STATE = RunLengthTensor(F32, (2,), {0: 0x40490FDB, 1: 0xC2280000})
 """The one tensor of the state before the last step: pi and -42."""
-ROWS = (Row(2, 0, ((0, 1),)),)
+ROWS = make_rows(STATE.shape)
 
 
-@dataclass(frozen=True)
-class ElementTask(Task):
-    """A source of the state, an operator, and the sink of the state; `make_task` makes it."""
-
-    @cached_property
-    def start_root(self) -> Digest:
-        """The root of the state before the last step, too."""
-        return compute_state_root([STATE.root])
+def make_task(node: Node, steps: int = 1) -> OperatorTask:
+    """Return the job of an operator, between the source and the sink of the state."""
+    return operators.make_task(node, [STATE], steps=steps)
 
 
-def make_task(node: Node, steps: int = 1) -> ElementTask:
-    """Return the job of an operator."""
-    source = Node(Kind.SOURCE, Function.COPY, F32, (2,), (Operand(Origin.STATE, F32, 0, 0, ROWS),))
-    sink = Node(Kind.SINK, Function.COPY, F32, (2,), (Operand(Origin.NODE, F32, 0, 0, ROWS),))
-    state = (Slot("s", F32, (2,)),)
-    program = Program(state, (), (source, node, sink), ("a", "b", "c"), ("",) * 3)
-    return ElementTask(program, (), lambda _: (), steps, 1)
+def make_runs(
+    task: OperatorTask,
+    node: Node,
+    bits: Sequence[int],
+    element: int = 0,
+    *,
+    common: int = 0,
+    changed: int = -1,
+) -> list[OperatorRun]:
+    """Return runs that differ in the bits of an element, and of those after it only, in a step.
 
-
-@dataclass
-class ElementRun(Run):
-    """One member's run: its claim about the operator's output in the last step.
-
-    Attributes:
-        task: the job.
-        output: the output.
-        after: the root of the state that the member claims to come of it.
-        accumulators: returns what the member says of an accumulator of any element of a fold.
+    Before the element all have the bits `common`.
     """
-
-    task: Task
-    output: TensorTree
-    after: Digest
-    accumulators: Callable[[int], int] = lambda _: 0
-
-    def __post_init__(self) -> None:
-        self.behaviour = Behaviour()
-
-    @cached_property
-    def history(self) -> Tree:
-        """The tree over the claimed history."""
-        leaves = {0: self.task.start_root, self.task.steps - 1: self.after}
-        return RunLengthTree(Tag.HISTORY_NODE, self.task.steps, leaves)
-
-    def trace(self, step: int) -> Tree:
-        """Return the tree over the outputs of the last step, and the state after it."""
-        assert step == self.task.steps - 1
-        return Tree(Tag.TRACE_NODE, [STATE.root, self.output.root, STATE.root, self.after])
-
-    def state_tree(self, step: int) -> Tree:
-        """Return the tree over the state before the last step."""
-        assert step == self.task.steps - 1
-        return Tree(Tag.STATE_NODE, [STATE.root])
-
-    def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
-        """Return an operator's output, or the state."""
-        assert step == self.task.steps - 1
-        return self.output if (origin, reference) == (Origin.NODE, 1) else STATE
-
-    def partials(self, step: int, operator: int, element: int) -> Array:
-        """Return the accumulators of an element, as many as there may be."""
-        del step, operator, element
-        return cast(
-            "Array", _Accumulators(self.task.program.nodes[1].dtype.width, self.accumulators)
-        )
-
-
-@dataclass(frozen=True)
-class _Accumulators:
-    """An array of any length, of numbers of so many bytes."""
-
-    size: int
-    get: Callable[[int], int]
-
-    def __getitem__(self, places: Sequence[int]) -> Any:
-        return pack_partials([self.get(place) for place in places], self.size)
-
-
-def make_runs(task: Task, node: Node, bits: Sequence[int], element: int = 0) -> list[ElementRun]:
-    """Return two runs that differ in the bits of an element and of those after it only."""
     runs = []
-    for number, own in enumerate(bits):
-        values = {0: 0, element: own} if element else {0: own}
+    for number, own in enumerate(bits, 2):
+        values = {0: common, element: own} if element else {0: own}
         output = RunLengthTensor(node.dtype, node.shape, values)
-        runs.append(ElementRun(task, output, bytes([number + 2]) * 32))
+        runs.append(OperatorRun(task, output, after=bytes([number]) * 32, changed=changed))
     return runs
 
 

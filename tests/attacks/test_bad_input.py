@@ -10,7 +10,7 @@ from moot.contracts.model.abi import pack_position
 from moot.contracts.model.types import NOBODY, ZERO, Dive, Facts, Pair, Position
 from moot.contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
 from moot.offchain.errors import Reverted
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.attacks.court import HONEST, LIE, SALT, Call, Court, open_court
 from tests.attacks.twin import Twin
 from tests.quick import every

@@ -7,7 +7,7 @@ from moot.contracts.compiler import SOURCE_DIR
 from moot.contracts.reasons import Ending, Phase, Reason, Standing
 from moot.offchain.chain import Receipt
 from moot.offchain.disputes.play.tournament import Tournament
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.attacks.court import HONEST, LIE, open_court
 from tests.attacks.puppet import Puppet
 from tests.attacks.twin import Twin

@@ -10,7 +10,7 @@ from moot.offchain.commitments.tree import Tree
 from moot.offchain.disputes.play import descents as dives
 from moot.offchain.disputes.play import players
 from moot.offchain.disputes.play.tournament import Tournament
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.attacks.court import HONEST, LIE, SALT, SMALL, Call, Court, FalseFlag, open_court
 from tests.attacks.twin import Twin
 from tests.quick import every

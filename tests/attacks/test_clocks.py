@@ -4,7 +4,7 @@ import pytest
 
 from moot.contracts.model.types import Event, Position
 from moot.contracts.reasons import Ending, Phase, Reason, Standing, Status
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court, read_end
 from tests.attacks.twin import Twin
 from tests.quick import every

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from moot.contracts.model.types import Facts, Pair, Position
+from moot.contracts.model.types import Pair
 from moot.contracts.reasons import Phase, Reason, Status
-from moot.offchain.disputes.play.players import find_move
-from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.disputes.referee.board import Board, follow
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court
 from tests.attacks.twin import Twin
 
@@ -17,27 +16,10 @@ VERIFIER = 7
 
 def watch(court: Court, pair: Pair) -> Board:
     """Return a match after all its moves, also those that were made in a closed job."""
-    board: Board | None = None
+    boards: dict[Pair, Board] = {}
     for event in court.referee.events(court.job_id):
-        match event.name, event.args:
-            case "MatchStarted", (_, _, _, Position() as position) if get_pair(event) == pair:
-                board = Board(pair, position, Facts())
-            case (("Found" | "Moved"), _) if board and get_pair(event) == pair:
-                board = read_move(board, event)
-    assert board is not None
-    return board
-
-
-def find_on(court: Court, pair: Pair) -> Call:
-    """Return the next move of a match, whether or not its job is open."""
-    board = watch(court, pair)
-    for side in (board.position.mover, 1 - board.position.mover):
-        member = (pair.first, pair.second)[side]
-        run = court.runs[court.members.index(member)]
-        move = find_move(run, court.terms, board, side)
-        if move is not None:
-            return Call(move.call, member, (pair, board.position, *move.args))
-    raise AssertionError("nobody has a move")
+        follow(boards, event, court.referee.arithmetic)
+    return boards[pair]
 
 
 def get_worth(court: Court) -> tuple[Any, ...]:
@@ -55,7 +37,7 @@ def play_on(court: Court, pair: Pair, deciding: Sequence[str]) -> Call:
     """
     worth, others = get_worth(court), dict(court.referee.store.matches)
     del others[pair]
-    while (call := find_on(court, pair)).name not in deciding:
+    while (call := court.find(pair, watch(court, pair))).name not in deciding:
         events = court.make(call)
         assert {event.name for event in events} <= {"Found", "Moved"}
         assert get_worth(court) == worth

@@ -13,8 +13,9 @@ from moot.offchain.commitments.tree import Digest, Tree, hash_root
 from moot.offchain.disputes.play.descents import make_dive
 from moot.offchain.disputes.play.players import get_tree
 from moot.offchain.disputes.referee.board import Board
-from moot.sim.run_length import RunLengthTree
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask
+from moot.offchain.programs.graph import Origin
+from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size
+from moot.sim.synthetic.run_length import RunLengthTree
 from tests.attacks.court import HONEST, LIE, SMALL, Call, Court, open_court
 from tests.attacks.twin import Twin
 from tests.quick import every, only
@@ -37,10 +38,10 @@ def look(court: Court, pair: Pair) -> Board:
     return board
 
 
-def get_run(court: Court, call: Call) -> SyntheticRun:
+def get_run(court: Court, call: Call) -> ProductRun:
     """Return what the sender of a call claims."""
     run = court.runs[court.members.index(call.sender)]
-    assert isinstance(run, SyntheticRun)
+    assert isinstance(run, ProductRun)
     return run
 
 
@@ -115,7 +116,7 @@ def test_s11_nothing_is_entered_where_the_verifier_rules(referee: Twin, lie: Lie
     assert call.name == "descend"
     commitment = court.task.commitment
     place = (commitment.encodings[4], tuple(commitment.tree.proof(4)))
-    output = get_run(court, call)._get_output(6, 4)
+    output = get_run(court, call).tensor(6, Origin.NODE, 4)
     args = (pair, board.position, board.facts, *place, output.top, call.args[-1])
     assert court.refuse(call, name="enter_tensor", args=args) == Reason.WRONG_PHASE
     state = (pair, board.position, output.top, call.args[-1])
@@ -157,7 +158,7 @@ def test_s11_nobody_is_in_a_tree_once_its_leaf_is_reached(
     assert Phase.HISTORY in phases
 
 
-def list_leaves(call: Call, run: SyntheticRun, board: Board) -> Iterator[tuple[Digest, Reason]]:
+def list_leaves(call: Call, run: ProductRun, board: Board) -> Iterator[tuple[Digest, Reason]]:
     """Yield what is not the mover's leaf where it picks, with the reason of the refusal."""
     dive = call.args[-1]
     tree = get_tree(run, board.position.phase, board.facts)
@@ -300,7 +301,7 @@ def test_s11_tensor_is_entered_at_the_disputed_operator_only(referee: Twin) -> N
             continue
         operator = min(child, SMALL.operators - 1)
         place = commitment.encodings[operator], tuple(commitment.tree.proof(operator))
-        output = run._get_output(6, operator)
+        output = run.tensor(6, Origin.NODE, operator)
         pick = replace(call.args[-1], child=child, node=board.nodes[child])
         args = (*call.args[:3], *place, output.top, pick)
         reasons = {Reason.SAME_NODE, Reason.BAD_PROOF}
@@ -314,10 +315,10 @@ def test_s11_tensor_is_entered_at_the_disputed_operator_only(referee: Twin) -> N
     assert court.refuse(call, name="enter_state", args=state) == Reason.BAD_PROOF
 
 
-class Disguised(SyntheticRun):
+class Disguised(ProductRun):
     """A run that presents an operator's output as a state."""
 
-    def __init__(self, task: SyntheticTask, lie: Lie) -> None:
+    def __init__(self, task: ProductTask, lie: Lie) -> None:
         super().__init__(task, lie)
         self.disguise = Tree(Tag.STATE_NODE, [bytes([n]) * 32 for n in range(1, 4)])
 
@@ -325,7 +326,7 @@ class Disguised(SyntheticRun):
         """Return a trace with the root of a state in the place of the first wrong output."""
         lied = super().trace(step)
         leaves = {place: lied.node(0, place) for place in range(lied.count)}
-        leaves[self._lie.operator] = hash_root(Tag.STATE_ROOT, 3, self.disguise.top)
+        leaves[self.lie.operator] = hash_root(Tag.STATE_ROOT, 3, self.disguise.top)
         return RunLengthTree(Tag.TRACE_NODE, lied.count, leaves)
 
 

@@ -15,7 +15,7 @@ from moot.offchain.commitments.tensors import encode_header
 from moot.offchain.commitments.tree import Digest, Tree, hash_node
 from moot.offchain.programs.encoding import encode_node
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, FalseFlag, open_court
 from tests.attacks.elements import F32, ROWS, make_runs, make_task
 from tests.attacks.twin import Twin

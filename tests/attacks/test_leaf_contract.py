@@ -23,7 +23,7 @@ from moot.offchain.commitments.tree import Digest, Tree, get_width, hash_root
 from moot.offchain.errors import ChainError, Reverted
 from moot.offchain.programs.encoding import encode_node
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, immediate
-from moot.sim.run_length import RunLengthTensor
+from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court
 from tests.attacks.elements import ROWS, make_runs, make_task
 from tests.attacks.puppet import Puppet

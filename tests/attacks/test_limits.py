@@ -23,7 +23,7 @@ from moot.offchain.programs.limits import (
     MAX_STEPS,
 )
 from moot.offchain.programs.semantics import compute_element
-from moot.sim.run_length import RunLengthTensor, RunLengthTree
+from moot.sim.synthetic.run_length import RunLengthTensor, RunLengthTree
 from tests.attacks.court import Court
 from tests.attacks.elements import decide, make_runs, make_task
 from tests.attacks.twin import Twin

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from moot.contracts.model.types import ZERO, Pair
 from moot.contracts.reasons import Ending, Reason
 from moot.offchain.commitments.tree import Digest
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.attacks.court import HONEST, LIE, Court, open_court
 from tests.attacks.twin import Twin
 

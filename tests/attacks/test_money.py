@@ -10,7 +10,7 @@ from moot.contracts.model.referee import CALLS, call
 from moot.contracts.model.types import MAX_BOND_WEI, MIN_BOND_WEI, Message
 from moot.contracts.reasons import Ending, Phase, Reason, Standing, Status
 from moot.offchain.errors import Reverted
-from moot.sim.synthetic_jobs import MIDDLE, Lie, Size
+from moot.sim.synthetic.products import MIDDLE, Lie, Size
 from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, open_court
 from tests.attacks.puppet import Payday, Puppet
 from tests.attacks.twin import Twin

@@ -11,7 +11,7 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain import connect
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, immediate
 from moot.offchain.programs.semantics import compute_element
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.attacks.court import HONEST, LIE, open_court
 from tests.attacks.elements import F32, ROWS, STATE, decide
 from tests.attacks.twin import Twin

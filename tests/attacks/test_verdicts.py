@@ -1,7 +1,6 @@
 """The calls that end a match: short chunks, later steps, forged pointers, two wrong sides."""
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -10,14 +9,14 @@ from moot.contracts.model.types import ZERO
 from moot.contracts.reasons import Ending, Outcome, Phase, Reason, Standing, Status
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.commitments.tags import CHUNK_BYTES, Tag
-from moot.offchain.commitments.tensors import TensorTree, hash_chunk
+from moot.offchain.commitments.tensors import hash_chunk
 from moot.offchain.commitments.tree import Tree
 from moot.offchain.errors import Reverted
 from moot.offchain.programs.encoding import encode_node
 from moot.offchain.programs.graph import Kind, Node, Origin, immediate
-from moot.sim.run_length import RunLengthTensor, RunLengthTree
+from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.attacks.court import Call, Court, read_end
-from tests.attacks.elements import ElementRun, decide, make_runs, make_task
+from tests.attacks.elements import decide, make_runs, make_task
 from tests.attacks.test_entering import swap
 from tests.attacks.test_hashing import BITS, NEGATED
 from tests.attacks.test_leaf_contract import (
@@ -87,39 +86,6 @@ def test_h1_leaf_of_a_tensor_is_a_whole_chunk(
     assert referee.member(court.job_id, court.members[1 - liar]).prizes == 1
 
 
-@dataclass
-class LateRun(ElementRun):
-    """A run that is wrong from some step of the job's only interval on."""
-
-    late: int = 0
-
-    @cached_property
-    def history(self) -> Tree:
-        """The end."""
-        return Tree(Tag.HISTORY_NODE, [self.after])
-
-    def interval(self, first: int) -> Tree:
-        """Return the tree over the states after every step."""
-        assert first == 0
-        before = [self.task.start_root] * self.late
-        return Tree(Tag.INTERVAL_NODE, before + [self.after] * (self.task.steps - self.late))
-
-    def trace(self, step: int) -> Tree:
-        """Return the tree over the outputs of the disputed step."""
-        assert step == self.late
-        return super().trace(self.task.steps - 1)
-
-    def state_tree(self, step: int) -> Tree:
-        """Return the tree over the state before the disputed step."""
-        assert step == self.late
-        return super().state_tree(self.task.steps - 1)
-
-    def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
-        """Return an operator's output, or the state."""
-        assert step == self.late
-        return super().tensor(self.task.steps - 1, origin, reference)
-
-
 @pytest.mark.parametrize(
     ("steps", "late"), every(6, [(2, 1), (3, 1), (3, 2), (9, 1), (9, 4), (9, 8)])
 )
@@ -132,9 +98,7 @@ def test_v3_state_before_a_later_step_is_the_intervals(
     proof in front of the interval's first step, does not count.
     """
     task = replace(make_task(NEGATED), steps=steps, checkpoint_every=steps)
-    runs = [
-        LateRun(task, run.output, run.after, late=late) for run in make_runs(task, NEGATED, BITS)
-    ]
+    runs = make_runs(task, NEGATED, BITS, changed=late)
     court = Court(referee, task, runs)
     pair = court.begin()
     court.play_to(pair, Phase.LEAF)
@@ -149,21 +113,6 @@ def test_v3_state_before_a_later_step_is_the_intervals(
             assert read_end(court.make(call)) == (court.members[0], Ending.SCALAR)
 
 
-@dataclass
-class FirstRun(LateRun):
-    """A run that is wrong from the job's first step on."""
-
-    @cached_property
-    def history(self) -> Tree:
-        """No checkpoint is as it was at the start."""
-        return RunLengthTree(Tag.HISTORY_NODE, len(self.task.checkpoints), {0: self.after})
-
-    def interval(self, first: int) -> Tree:
-        """Return the tree over the states after the steps of the first interval."""
-        assert first == 0
-        return RunLengthTree(Tag.INTERVAL_NODE, self.task.checkpoint_every, {0: self.after})
-
-
 @pytest.mark.parametrize(("steps", "every"), every(12, [(1, 1), (3, 3), (2, 1), (5, 2), (9, 1)]))
 def test_s4_state_before_the_first_step_is_the_jobs_start(
     referee: Twin, steps: int, every: int
@@ -173,7 +122,7 @@ def test_s4_state_before_the_first_step_is_the_jobs_start(
     Not a checkpoint either, not even the only one, which is the claim itself.
     """
     task = replace(make_task(NEGATED), steps=steps, checkpoint_every=every)
-    runs = [FirstRun(task, run.output, run.after) for run in make_runs(task, NEGATED, BITS)]
+    runs = make_runs(task, NEGATED, BITS, changed=0)
     court = Court(referee, task, runs, {"clock_blocks": 1000})
     pair = court.begin()
     court.play_to(pair, Phase.LEAF)

@@ -4,7 +4,7 @@ import pytest
 
 from moot.contracts.model.types import Pair
 from moot.contracts.reasons import Ending, LeafMode, Outcome, Phase, Reason, Standing, Status
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.attacks.court import HONEST, REWARD_WEI, Court, open_court, read_end
 from tests.attacks.twin import Twin
 

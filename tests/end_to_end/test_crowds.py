@@ -15,7 +15,7 @@ from moot.offchain.chain import connect
 from moot.offchain.disputes.play.game import Game, Played
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import USUAL, Stakes
-from moot.sim.synthetic_jobs import Lie, Size, seat
+from moot.sim.synthetic.products import Lie, Size, seat
 from tests.quick import only
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)

@@ -12,7 +12,7 @@ import numpy as np
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import Lie, ProductRun, Size, make_task
 from tests.mutants.illegal import tell_illegal
 from tests.mutants.operators import Table, tell_operators
 from tests.mutants.places import tell_verdicts
@@ -83,7 +83,7 @@ def _draw(arithmetic: Arithmetic, number: int) -> list[Call]:
 def _tell_folds(arithmetic: Arithmetic) -> Iterator[list[Call]]:
     for operator, term in ((2, 0), (2, 39), (3, 17), (9, 0)):
         task = make_task(Size(5, 1, 9, 8, 9, 40), arithmetic)
-        table = Table(task, [SyntheticRun(task), SyntheticRun(task, Lie(2, operator, 41, term))])
+        table = Table(task, [ProductRun(task), ProductRun(task, Lie(2, operator, 41, term))])
         table.begin()
         table.play()
         yield table.tape.calls

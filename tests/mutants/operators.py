@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from moot.contracts.model.checks import name_job, name_match
 from moot.contracts.model.referee import call
@@ -15,28 +14,26 @@ from moot.contracts.model.types import (
     Pair,
     Terms,
     copy_store,
-    start_facts,
 )
 from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import Phase, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.commitments.tags import Tag
-from moot.offchain.commitments.tensors import EMPTY_TOP, Array, TensorTree, compute_state_root
-from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.disputes.play.players import find_move
-from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.commitments.tensors import EMPTY_TOP
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.referee.board import Board, follow
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
-from moot.offchain.providers.behaviour import Behaviour
-from moot.offchain.providers.run import Run
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from moot.offchain.providers.task import Task
-from moot.sim.run_length import RunLengthTensor, RunLengthTree
-from tests.attacks.elements import _Accumulators
+from moot.offchain.providers.testimony import Testimony
+from moot.sim.synthetic import operators
+from moot.sim.synthetic.calls import find_call
+from moot.sim.synthetic.operators import OperatorRun, OperatorTask
+from moot.sim.synthetic.run_length import RunLengthTensor
+from tests.attacks.elements import make_runs
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, Tape
-from tests.referee.search import decide
 from tests.referee.stage import mutate
 
 F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
@@ -49,107 +46,16 @@ BATCH = (
     RunLengthTensor(I64, SHAPE, {0: 2, 1: 1, 2: 0}),
 )
 """The tensors of every step's batch."""
-ALONG = (Row(3, 0, ((0, 1),)),)
 STAKES = Stakes(MIN_BOND_WEI + 1, 1001, 3, 3, 4, 30, 2)
 BENT_EVERY = 6
 """In one story of so many, all moves are tried in wrong ways first."""
 
 
-@dataclass(frozen=True)
-class OperatorTask(Task):
-    """A task of sources, an operator, and the sink of the state; only the last state differs."""
-
-    @cached_property
-    def start_root(self) -> Digest:
-        """The root of all states up to the last step."""
-        return compute_state_root([STATE.root])
-
-    @cached_property
-    def data_tree(self) -> Tree:
-        """The tree over all batches."""
-        return Tree(Tag.DATA_NODE, [tensor.root for tensor in BATCH] * self.steps)
-
-
 def make_task(node: Node, steps: int, every: int, arithmetic: Arithmetic = ORDERED) -> OperatorTask:
     """Return the job of an operator."""
-
-    def copy(kind: Kind, origin: Origin, reference: int, dtype: DType) -> Node:
-        return Node(
-            kind, Function.COPY, dtype, SHAPE, (Operand(origin, dtype, reference, 0, ALONG),)
-        )
-
-    sources = (
-        copy(Kind.SOURCE, Origin.STATE, 0, F32),
-        copy(Kind.SOURCE, Origin.BATCH, 0, F32),
-        copy(Kind.SOURCE, Origin.BATCH, 1, I64),
+    return operators.make_task(
+        node, [STATE], BATCH, steps=steps, every=every, arithmetic=arithmetic
     )
-    nodes = (*sources, node, copy(Kind.SINK, Origin.NODE, 0, F32))
-    slots = (Slot("b", F32, SHAPE), Slot("i", I64, SHAPE))
-    names = tuple(f"n{i}" for i in range(len(nodes)))
-    program = Program((Slot("s", F32, SHAPE),), slots, nodes, names, ("",) * len(nodes))
-    program = replace(program, arithmetic=arithmetic)
-    return OperatorTask(program, (), lambda _: (), steps, every)
-
-
-@dataclass
-class OperatorRun(Run):
-    """One member's run: its claim about the operator's output in the first step or in the last.
-
-    Attributes:
-        task: the job.
-        output: the output.
-        after: the root of the state that the member claims to come of it.
-        accumulators: returns what the member says of an accumulator of any element of a fold.
-        is_first: whether it is the first step, after which the member claims what is told apart.
-    """
-
-    task: Task
-    output: TensorTree
-    after: Digest
-    accumulators: Callable[[int], int]
-    is_first: bool = False
-
-    def __post_init__(self) -> None:
-        self.behaviour = Behaviour()
-
-    @cached_property
-    def history(self) -> Tree:
-        """The tree over the claimed history."""
-        return self._claim(Tag.HISTORY_NODE, len(self.task.checkpoints))
-
-    def interval(self, first: int) -> Tree:
-        """Return the tree over the states after the steps of an interval."""
-        count = min(self.task.checkpoint_every, self.task.steps - first)
-        return self._claim(Tag.INTERVAL_NODE, count)
-
-    def _claim(self, tag: Tag, count: int) -> Tree:
-        place = 0 if self.is_first else count - 1
-        return RunLengthTree(tag, count, {0: self.task.start_root, place: self.after})
-
-    def trace(self, step: int) -> Tree:
-        """Return the tree over the outputs of a step, and the state after it."""
-        del step
-        roots = (STATE.root, *(tensor.root for tensor in BATCH), self.output.root)
-        return Tree(Tag.TRACE_NODE, [*roots, STATE.root, self.after])
-
-    def state_tree(self, step: int) -> Tree:
-        """Return the tree over the state before a step."""
-        del step
-        return Tree(Tag.STATE_NODE, [STATE.root])
-
-    def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
-        """Return an operator's output, or a slot of the state or the batch."""
-        del step
-        if origin is Origin.NODE:
-            return (STATE, *BATCH, self.output, STATE)[reference]
-        return STATE if origin is Origin.STATE else BATCH[reference]
-
-    def partials(self, step: int, operator: int, element: int) -> Array:
-        """Return the accumulators of an element, as many as there may be."""
-        del step, element
-        program = self.task.program
-        size = program.arithmetic.accumulator_bytes or program.nodes[operator].dtype.width
-        return cast("Array", _Accumulators(size, self.accumulators))
 
 
 @dataclass(frozen=True)
@@ -184,19 +90,17 @@ class Case:
 def tell_case(case: Case, arithmetic: Arithmetic, *, is_bent: bool) -> list[Call]:
     """Play about an operator, with all that can be wrong with each move on the way if asked for."""
     task, node = make_task(case.node, case.steps, case.every, arithmetic), case.node
-    runs = []
-    for number, own in enumerate(case.bits):
-        values = {0: case.common, case.element: own} if case.element else {0: own}
-        output = RunLengthTensor(node.dtype, node.shape, values)
-        claims = (output, bytes([number + 2]) * 32, _claim(case, own), case.is_first)
-        runs.append(OperatorRun(task, *claims))
+    changed = 0 if case.is_first else -1
+    runs = make_runs(task, node, case.bits, case.element, common=case.common, changed=changed)
+    for run, own in zip(runs, case.bits, strict=True):
+        run.accumulators = _claim(case, own)
     table = Table(task, runs)
     table.begin()
     table.play(Phase.LEAF if case.is_unproven or case.surplus else None, is_bent=is_bent)
-    for pair, board in list(table.boards.items()):
+    for board in list(table.boards.values()):
         # What is behind an element is passed over; who makes a move has never seen it.
         facts = replace(board.facts, low_bits=board.facts.low_bits - case.surplus)
-        name, sender, args = table.find(pair, replace(board, facts=facts))
+        name, sender, args = table.find(replace(board, facts=facts))
         table.call(name, sender, *args[:2], board.facts, *args[3:])
     return table.tape.calls
 
@@ -214,7 +118,7 @@ class Table:
         changes: what is not usual about its terms.
     """
 
-    def __init__(self, task: Task, runs: Sequence[Run], **changes: Any) -> None:
+    def __init__(self, task: Task, runs: Sequence[Testimony], **changes: Any) -> None:
         self.tape = Tape(task.program.arithmetic)
         self.seats = dict(zip(MEMBERS, runs, strict=False))
         self.terms: Terms = replace(make_terms(task, STAKES), **changes)
@@ -245,25 +149,16 @@ class Table:
         seen = len(self.tape.log)
         reason = self.tape.call(name, sender, *args)
         for event in self.tape.log[seen:]:
-            match event.name:
-                case "MatchStarted":
-                    position = cast("Any", event.args[3])
-                    self.boards[get_pair(event)] = Board(
-                        get_pair(event), position, start_facts(self.tape.store.arithmetic)
-                    )
-                case "Found" | "Moved":
-                    self.boards[get_pair(event)] = read_move(self.boards[get_pair(event)], event)
-                case "MatchEnded":
-                    del self.boards[get_pair(event)]
+            follow(self.boards, event, self.tape.store.arithmetic)
         return reason
 
     def play(self, until: Phase | None = None, *, is_bent: bool = True) -> None:
         """Play the first match to its end, or up to a phase."""
         while self.boards:
-            pair, board = next(iter(self.boards.items()))
+            board = next(iter(self.boards.values()))
             if board.position.phase is until:
                 return
-            name, sender, args = self.find(pair, board)
+            name, sender, args = self.find(board)
             if is_bent:
                 for bent in _list_bent(args):
                     self.try_in_vain(name, sender, *bent)
@@ -271,17 +166,10 @@ class Table:
             assert self.call(name, sender, *args) is None, name
             self.tape.block += 1
 
-    def find(self, pair: Pair, board: Board) -> tuple[str, str, tuple[Any, ...]]:
+    def find(self, board: Board) -> tuple[str, str, tuple[Any, ...]]:
         """Return the next move of a match: its name, its sender and its arguments."""
-        side = board.position.mover
-        sender = (pair.first, pair.second)[side]
-        if board.position.phase in {Phase.LEAF, Phase.SINK}:
-            move = decide(cast("Any", self.seats[sender]), board, side)
-        else:
-            found = find_move(self.seats[sender], self.terms, board, side)
-            assert found is not None
-            move = found
-        return move.call, sender, (pair, board.position, *move.args)
+        made = find_call(self.seats, self.terms, board)
+        return made.name, made.sender, made.args
 
     def try_in_vain(self, name: str, sender: str, *args: Any) -> None:
         """Make a call if it will be refused."""
@@ -428,7 +316,7 @@ def _tell_empty() -> Iterator[list[Call]]:
         table = Table(
             task,
             [
-                OperatorRun(task, _Claimed(top), bytes([number]) * 32, lambda _: 0)
+                OperatorRun(task, _Claimed(top), after=bytes([number]) * 32)
                 for number, top in enumerate(tops, 2)
             ],
         )

@@ -8,10 +8,10 @@ from moot.contracts.model.types import ZERO
 from moot.contracts.reasons import Phase
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.programs.graph import Kind, Node, immediate
-from moot.sim.run_length import RunLengthTensor
+from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.attacks.elements import make_runs, make_task
 from tests.attacks.test_hashing import NEGATED
-from tests.attacks.test_verdicts import CutTensor, LateRun
+from tests.attacks.test_verdicts import CutTensor
 from tests.mutants.operators import Table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT
@@ -43,7 +43,7 @@ def _tell_cut(liar: int, place: int, size: int) -> list[Call]:
     reason = None
     while reason is None and next(iter(table.boards.values())).position.phase is not Phase.CHUNK:
         ((pair, board),) = table.boards.items()
-        name, sender, args = table.find(pair, board)
+        name, sender, args = table.find(board)
         reason = table.call(name, sender, *args)
         table.tape.block += 1
     for pair, board in table.boards.items():
@@ -59,12 +59,11 @@ def _tell_late(steps: int, late: int) -> list[Call]:
     """The state that a leaf reads is in the interval, in front of its last steps."""
     task = replace(make_task(NEGATED), steps=steps, checkpoint_every=steps)
     bits = (0xC0490FDB, 0x40490FDB)
-    runs = [LateRun(task, r.output, r.after, late=late) for r in make_runs(task, NEGATED, bits)]
-    table = Table(task, runs)
+    table = Table(task, make_runs(task, NEGATED, bits, changed=late))
     table.begin()
     table.play(Phase.LEAF, is_bent=False)
-    for pair, board in list(table.boards.items()):
-        name, sender, args = table.find(pair, board)
+    for board in list(table.boards.values()):
+        name, sender, args = table.find(board)
         table.tape.call(name, sender, *args[:5], task.start_root, (), *args[7:])
         table.tape.call(name, CLIENT, *args[:5], ZERO, (), *args[7:])
         table.call(name, sender, *args)

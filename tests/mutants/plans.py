@@ -17,7 +17,7 @@ from moot.contracts.model.types import (
 from moot.contracts.model.words import hash_commitment, hash_job
 from moot.contracts.reasons import LeafMode, Phase
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import Lie, ProductRun, Size, make_task
 from tests.mutants.operators import Table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape
@@ -47,7 +47,7 @@ def tell_plans() -> Iterator[list[Call]]:
 def make_table(*lies: Lie | None, size: Size = SIZE, **changes: Any) -> Table:
     """Return a synthetic job with a member for each lie, or honest one."""
     task = make_task(size)
-    return Table(task, [SyntheticRun(task, lie) for lie in lies], **changes)
+    return Table(task, [ProductRun(task, lie) for lie in lies], **changes)
 
 
 def _tell_terms() -> list[Call]:
@@ -290,10 +290,10 @@ def _tell_clocks() -> Iterator[list[Call]]:
 
 def _move_late(table: Table, late: int) -> None:
     """Make the next move as late as possible, or somewhat before; and once one block too late."""
-    for pair, board in table.boards.items():
+    for board in table.boards.values():
         if board.position.phase is Phase.VERIFIER:
             return
-        name, sender, args = table.find(pair, board)
+        name, sender, args = table.find(board)
         table.tape.block = board.position.deadline + 1
         table.try_in_vain(name, sender, *args)
         table.tape.block = max(1, board.position.deadline - late)
@@ -385,7 +385,7 @@ def _tell_dead_match(lies: Sequence[int], *, is_first: bool) -> list[Call]:
     other = table.meet(*((first, third) if is_first else (second, third)))
     table.boards.pop(dead, None)
     if not is_first:
-        name, sender, args = table.find(other, table.boards[other])
+        name, sender, args = table.find(table.boards[other])
         table.call(name, sender, *args)
     _run_out(table)
     table.tape.block = max(table.tape.block, board.position.deadline + 1)

@@ -9,8 +9,8 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree, hash_root
 from moot.offchain.disputes.play.descents import make_dive, open_top
-from moot.sim.run_length import RunLengthTensor
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
+from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.mutants import operators
 from tests.mutants.operators import BATCH, EMPTY, F32, OperatorRun, Table
 from tests.mutants.plans import SIZE, make_table
@@ -45,7 +45,7 @@ def _enter_another(lies: list[Lie | None]) -> list[Call]:
     """The second to enter the state shows a third member's, well opened."""
     table = _play_to(Phase.STATE, *lies)
     (pair, board), *_ = table.boards.items()
-    _, sender, _ = table.find(pair, board)
+    _, sender, _ = table.find(board)
     tree = list(table.seats.values())[2].state_tree(board.facts.step + 1)
     dive = open_top(tree)
     if board.position.level > board.position.span:
@@ -72,7 +72,7 @@ def _enter_from_an_operator(place: int) -> list[Call]:
     task, output = operators.make_task(EMPTY, 2, 1), RunLengthTensor(F32, EMPTY.shape, {0: 0})
     kinds = [OperatorRun, OperatorRun]
     kinds[place] = _Strange
-    runs = [kind(task, output, bytes([n]) * 32, lambda _: 0) for n, kind in enumerate(kinds, 2)]
+    runs = [kind(task, output, after=bytes([n]) * 32) for n, kind in enumerate(kinds, 2)]
     table = Table(task, runs)
     table.begin()
     table.play(Phase.TRACE, is_bent=False)
@@ -87,7 +87,7 @@ def _enter_from_an_operator(place: int) -> list[Call]:
             dive = replace(dive, nodes=open_top(state).nodes)
             table.try_in_vain("enter_state", sender, pair, board.position, state.top, dive)
             break
-        name, sender, args = table.find(pair, board)
+        name, sender, args = table.find(board)
         assert table.call(name, sender, *args) is None
     return table.tape.calls
 
@@ -106,14 +106,14 @@ def _show_a_long_chunk(place: int) -> list[Call]:
     task, kinds = operators.make_task(node, 2, 1), [RunLengthTensor, RunLengthTensor]
     kinds[place] = _LongChunk
     runs = [
-        OperatorRun(task, kind(node.dtype, node.shape, {0: n}), bytes([n]) * 32, lambda _: 0)
+        OperatorRun(task, kind(node.dtype, node.shape, {0: n}), after=bytes([n]) * 32)
         for n, kind in enumerate(kinds, 2)
     ]
     table = Table(task, runs)
     table.begin()
     while table.boards:
-        (pair, board), *_ = table.boards.items()
-        name, sender, args = table.find(pair, board)
+        board, *_ = table.boards.values()
+        name, sender, args = table.find(board)
         if name in {"reach_chunk", "pick_element"} and sender == list(table.seats)[place]:
             table.try_in_vain(name, sender, *args)
             break
@@ -125,8 +125,8 @@ def _give_most_siblings() -> list[Call]:
     """As many siblings as a call has room for tie nothing, where fewer are needed."""
     table = _play_to(Phase.HISTORY, None, Lie(2))
     while table.boards:
-        (pair, board), *_ = table.boards.items()
-        name, sender, args = table.find(pair, board)
+        board, *_ = table.boards.values()
+        name, sender, args = table.find(board)
         if name in {"descend", "reach_chunk"} and board.position.span:
             place = 2 if name == "descend" else 3
             dive = args[place]
@@ -142,7 +142,7 @@ def _come_too_early() -> list[Call]:
     """Nobody reaches a chunk before both have entered the tensor."""
     table = _play_to(Phase.TENSOR, None, Lie(2))
     (pair, board), *_ = table.boards.items()
-    _, sender, _ = table.find(pair, board)
+    _, sender, _ = table.find(board)
     dive = Dive(0, SALT, (), ())
     table.try_in_vain("reach_chunk", sender, pair, board.position, board.facts, dive, b"")
     return table.tape.calls

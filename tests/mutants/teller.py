@@ -18,7 +18,7 @@ from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
 from tests.mutants.replay import Call
 from tests.mutants.tape import ACCOUNTS, CLIENT, MEMBERS, SALT, VERIFIER, Tape
 
@@ -31,7 +31,7 @@ class Teller:
 
     rng: np.random.Generator
     tape: Tape = field(default_factory=Tape)
-    runs: dict[str, SyntheticRun] = field(default_factory=dict)
+    runs: dict[str, ProductRun] = field(default_factory=dict)
     is_calm: bool = False
 
     def tell(self) -> list[Call]:
@@ -68,7 +68,7 @@ class Teller:
             terms=int(self.rng.choice([1, 2, 3, 50, 64, 65, 130, 300])),
         )
 
-    def _cast(self, task: SyntheticTask) -> None:
+    def _cast(self, task: ProductTask) -> None:
         """Decide who lies about what; some tell the same lie, and most stories have an honest."""
         size = task.size
         lies = [
@@ -83,9 +83,9 @@ class Teller:
         ]
         for member in MEMBERS[: self._draw(2, 6)]:
             lie = None if self._chance(0.35) else lies[self._draw(0, len(lies) - 1)]
-            self.runs[member] = SyntheticRun(task, lie)
+            self.runs[member] = ProductRun(task, lie)
 
-    def _make_terms(self, task: SyntheticTask) -> Terms:
+    def _make_terms(self, task: ProductTask) -> Terms:
         stakes = Stakes(
             bond_wei=MIN_BOND_WEI + self._draw(0, 1),
             commit_blocks=self._draw(1, 9),

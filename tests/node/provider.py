@@ -18,7 +18,7 @@ from moot.offchain.providers.run import Run
 from moot.offchain.providers.setting import Setting
 from moot.offchain.providers.store import Store
 from moot.offchain.providers.task import Task
-from moot.sim.synthetic_jobs import SyntheticRun, make_task
+from moot.sim.synthetic.products import ProductRun, make_task
 from tests.node.table import HONEST, SIZE, STAKES
 
 POLL_S = 0.01
@@ -39,7 +39,7 @@ class Seat:
     def make_run(self) -> Run:
         """Compute what is not in the store yet."""
         if self.store is None:
-            return SyntheticRun(make_task(SIZE))
+            return ProductRun(make_task(SIZE))
         run = Run(make_model_task(), Behaviour(), Store(self.store))
         run.compute()
         return run

@@ -11,7 +11,7 @@ from moot.offchain.chain.tester import Tester
 from moot.offchain.disputes.play.game import Game, Played
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import Stakes
-from moot.sim.synthetic_jobs import Lie, Size, seat
+from moot.sim.synthetic.products import Lie, Size, seat
 from tests.node.anvil import ACCOUNTS, MNEMONIC
 
 SIZE = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16, terms=70)

@@ -7,7 +7,7 @@ import pytest
 
 from moot.offchain.chain import Chain
 from moot.offchain.chain.node import Node
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.node.anvil import Anvil
 from tests.node.copier import Copier, WatchedNode, WatchedTester
 from tests.node.table import HONEST, SCALAR, SILENT, SINK, make_game, play, set_up

@@ -15,7 +15,7 @@ from moot.contracts.deployment import bind_referee
 from moot.contracts.model.types import NOBODY
 from moot.offchain.chain import Chain, connect
 from moot.offchain.disputes.referee.on_chain import ChainReferee
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.node.anvil import Anvil
 from tests.node.table import (
     FIRST,

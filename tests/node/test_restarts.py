@@ -13,7 +13,7 @@ from moot.offchain.chain import connect
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.providers.behaviour import Behaviour
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.end_to_end import fixtures
 from tests.end_to_end.fixtures import Case, Court
 from tests.node.anvil import Anvil

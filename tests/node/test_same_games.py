@@ -14,7 +14,7 @@ from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import Reverted
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.end_to_end import fixtures
 from tests.end_to_end.fixtures import LIARS, Court, draw_cheat, get_case
 from tests.node.anvil import Anvil, GatheringNode

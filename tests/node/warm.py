@@ -2,7 +2,7 @@
 
 import moot.offchain.chain.codec
 import moot.offchain.chain.jsonrpc
-from moot.sim.synthetic_jobs import make_task
+from moot.sim.synthetic.products import make_task
 from tests.node.table import SIZE
 
 __all__ = ["moot"]

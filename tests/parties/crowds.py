@@ -34,7 +34,7 @@ from moot.offchain.errors import TransactionRefused
 from moot.offchain.parties.context import Deputy, StandIn
 from moot.offchain.parties.resources import Resources, make_stand
 from moot.offchain.parties.settings import Settings
-from moot.sim.synthetic_jobs import FIRST_PRODUCT, Lie, Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import FIRST_PRODUCT, Lie, ProductRun, Size, make_task
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)
 SALT = b"\x5a" * 32
@@ -164,14 +164,14 @@ def play(case: Case, *, missing_wei: int = 0, feared: int = 0) -> Result | str:
     referee.transact("open_job", terms, sender=client, value_wei=stakes.reward_wei)
     resources.take(0, 0, terms.bond_wei)
     lies = [Lie(6, FIRST_PRODUCT + 1, 77, 5, 1 << root) for root in range(case.roots)]
-    runs = [SyntheticRun(task, lie) for lie in lies]
+    runs = [ProductRun(task, lie) for lie in lies]
     waits = [FAR if case.is_at_once else rng.randrange(clock + 1) for _ in accounts]
     liars = [
         Waiting(f"liar-{n}", address, runs[n % case.roots], SALT, waits[n])
         for n, address in enumerate(accounts)
     ]
     others = [Opener("opener", accounts[0], honest)] if case.is_at_once else []
-    member = Player("honest", honest, SyntheticRun(task), SALT)
+    member = Player("honest", honest, ProductRun(task), SALT)
     party = StandIn([member], [Deputy("honest", honest, (member,))], patience_blocks=4)
     table = _Table(referee, ChainView(referee, Tournament(0, terms)), resources, party)
     return table.play(Party(liars, others, joins_at_once=True), asked_wei)

@@ -35,7 +35,7 @@ from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.errors import ChainError
 from moot.offchain.parties.polled_referee import PolledReferee
-from moot.sim.synthetic_jobs import Size, make_task
+from moot.sim.synthetic.products import Size, make_task
 
 KEY = b"\x21" * 32
 PAYER = KeyAccount(KEY).address

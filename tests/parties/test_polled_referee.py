@@ -31,7 +31,7 @@ from moot.offchain.parties.event_log import EventLog, Getter
 from moot.offchain.parties.polled_referee import PolledReferee
 from moot.offchain.parties.settings import Settings
 from moot.offchain.parties.turns import Seat, see
-from moot.sim.synthetic_jobs import Size, make_task
+from moot.sim.synthetic.products import Size, make_task
 
 TERMS = make_terms(make_task(Size()), Stakes(commit_blocks=4, reveal_blocks=4))
 LOOK = 4

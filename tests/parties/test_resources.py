@@ -24,7 +24,7 @@ from moot.offchain.disputes.referee.port import Call
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.parties.resources import Resources, Stand, make_stand
 from moot.offchain.parties.settings import Settings
-from moot.sim.synthetic_jobs import Size, make_task
+from moot.sim.synthetic.products import Size, make_task
 from tests.parties.crowds import Case, Result, play
 
 TERMS = replace(make_terms(make_task(Size())), bond_wei=MIN_BOND_WEI)

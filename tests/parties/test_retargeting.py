@@ -27,7 +27,7 @@ from moot.offchain.parties.provider import Provider
 from moot.offchain.parties.recall import Recalled
 from moot.offchain.parties.settings import Settings
 from moot.offchain.parties.turns import take_turns
-from moot.sim.synthetic_jobs import Size, SyntheticRun, make_task
+from moot.sim.synthetic.products import ProductRun, Size, make_task
 
 TASK = make_task(Size())
 TERMS = make_terms(TASK, Stakes(commit_blocks=40, reveal_blocks=1, window_blocks=40))
@@ -67,7 +67,7 @@ class Court:
         self.context.referee.look()
         self.provider._begin(0)
         work = self.provider.works[0]
-        work.run = Recalled([b"\1" * 32] * TERMS.checkpoints, lambda: SyntheticRun(TASK))
+        work.run = Recalled([b"\1" * 32] * TERMS.checkpoints, lambda: ProductRun(TASK))
         return work
 
     def join(self, *, late: bool) -> Work:

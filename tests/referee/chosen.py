@@ -10,7 +10,7 @@ from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import NUMPY_TYPES, TensorTree
 from moot.offchain.commitments.tree import Tree, hash_root
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from moot.sim.run_length import RunLengthTensor
+from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.referee.nodes import PLACED, Leaf, Place, get_filler, make_leaf
 
 F32, I64 = DType.FLOAT32, DType.INT64

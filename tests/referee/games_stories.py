@@ -13,17 +13,15 @@ from moot.contracts.model.types import NOBODY, Address, Terms
 from moot.contracts.reasons import LeafMode
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.commitments.tensors import Array
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.offchain.programs.partials import pack_partials
 from moot.offchain.providers.run import Run
-from moot.sim.synthetic_jobs import (
+from moot.sim.synthetic.products import (
     FIRST_PRODUCT,
     SLOTS,
     Lie,
+    ProductRun,
+    ProductTask,
     Size,
-    SyntheticRun,
-    SyntheticTask,
     make_task,
 )
 
@@ -62,7 +60,7 @@ class Shape:
 
 
 @cache
-def get_task(shape: Shape, arithmetic: Arithmetic) -> SyntheticTask:
+def get_task(shape: Shape, arithmetic: Arithmetic) -> ProductTask:
     """Return what is to be computed in a job."""
     return make_task(shape.size, arithmetic)
 
@@ -162,21 +160,19 @@ def make_deck(
     }
 
 
-class _FalseFlag(SyntheticRun):
+class _FalseFlag(ProductRun):
     """Claims the truth, and shows accumulators that are wrong between a term and the last."""
 
-    def __init__(self, task: SyntheticTask, lie: Lie) -> None:
+    def __init__(self, task: ProductTask, lie: Lie) -> None:
         super().__init__(task)
         self._flag = lie
 
-    def partials(self, step: int, operator: int, element: int) -> Array:
-        told = super().partials(step, operator, element)
-        partials = [int.from_bytes(each.tobytes(), "little") for each in told]
+    def get_partial(self, step: int, operator: int, element: int, place: int) -> int:
+        bits, told = super().get_partial(step, operator, element, place), self._flag
         # The last accumulator is the claimed element, unless a step of its own makes that.
-        is_last = self.task.program.arithmetic.accumulator_bytes is None
-        for place in range(self._flag.term + 1, len(partials) - is_last):
-            partials[place] ^= self._flag.mask
-        return pack_partials(partials, told.itemsize)
+        is_element = self.task.program.arithmetic.accumulator_bytes is None
+        is_claimed = is_element and place == self.task.size.terms
+        return bits if place <= told.term or is_claimed else bits ^ told.mask
 
 
 @lru_cache(maxsize=1 << 10)
@@ -185,4 +181,4 @@ def get_run(story: Story) -> Run:
     task = get_task(SHAPES[story.shape], story.arithmetic)
     if story.kind == FALSE_FLAG and story.lie is not None:
         return _FalseFlag(task, story.lie)
-    return SyntheticRun(task, story.lie)
+    return ProductRun(task, story.lie)

@@ -15,7 +15,7 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS
-from moot.sim.synthetic_jobs import FACTORS, FIRST_PRODUCT
+from moot.sim.synthetic.products import FACTORS, FIRST_PRODUCT
 from tests import oracle
 from tests.rational_blocks import add_rationals
 from tests.referee.games_stories import FALSE_FLAG, SHAPES, Shape, Story

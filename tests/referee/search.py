@@ -24,25 +24,22 @@ from moot.contracts.model.types import (
     Claim,
     Dive,
     Event,
-    Facts,
     Job,
     Message,
     Pair,
-    Position,
     Store,
     Terms,
     copy_store,
 )
 from moot.contracts.model.watch import finish, may_play
 from moot.contracts.model.words import hash_commitment
-from moot.contracts.reasons import Outcome, Phase, Revert, Standing, Status
+from moot.contracts.reasons import Ending, Outcome, Phase, Revert, Standing, Status
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.play.openings import make_leaf
-from moot.offchain.disputes.play.players import Move, find_move, get_tree
-from moot.offchain.disputes.referee.board import Board, get_pair, get_place, read_move
+from moot.offchain.disputes.play.players import Move, decide, find_move, get_tree
+from moot.offchain.disputes.referee.board import Board, follow, get_place
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.programs.graph import Origin
-from moot.sim.synthetic_jobs import SyntheticRun, SyntheticTask
+from moot.sim.synthetic.products import ProductRun, ProductTask
 
 SALT = b"\x5a" * 32
 JOB = 0
@@ -57,7 +54,7 @@ class Villain:
     """
 
     address: Address
-    faces: tuple[SyntheticRun, ...]
+    faces: tuple[ProductRun, ...]
     is_late: bool = False
 
     @property
@@ -119,9 +116,9 @@ class Search:
         is_verifier_silent: whether the verifier never rules; else it is never late.
     """
 
-    task: SyntheticTask
+    task: ProductTask
     terms: Terms
-    honest: tuple[Address, SyntheticRun]
+    honest: tuple[Address, ProductRun]
     villains: Sequence[Villain]
     client: Address
     censored_blocks: int = 0
@@ -217,14 +214,10 @@ class Search:
     def _read(self, boards: dict[Pair, Board], events: Iterable[Event]) -> dict[Pair, Board]:
         boards = dict(boards)
         for event in events:
+            follow(boards, event, self.task.program.arithmetic)
             match event.name, event.args[3:]:
-                case "MatchStarted", (Position() as position,):
-                    boards[get_pair(event)] = Board(get_pair(event), position, Facts())
-                case (("Found" | "Moved"), _):
-                    boards[get_pair(event)] = read_move(boards[get_pair(event)], event)
-                case "MatchEnded", (outcome, ending, _):
-                    del boards[get_pair(event)]
-                    self.found.endings[f"{ending.name} {outcome.name}"] += 1  # type: ignore[attr-defined]
+                case "MatchEnded", (Outcome() as outcome, Ending() as ending, _):
+                    self.found.endings[f"{ending.name} {outcome.name}"] += 1
         return boards
 
     def _is_live(self, world: World, pair: Pair) -> bool:
@@ -324,12 +317,12 @@ class Search:
                         made.add((side, move))
                         yield Call(move.call, sender, (board.pair, board.position, *move.args))
 
-    def _get_faces(self, player: Address) -> tuple[SyntheticRun, ...]:
+    def _get_faces(self, player: Address) -> tuple[ProductRun, ...]:
         if player == self.honest[0]:
             return (self.honest[1],)
         return next(villain.faces for villain in self.villains if villain.address == player)
 
-    def _find(self, run: SyntheticRun, board: Board, side: int) -> Move | None:
+    def _find(self, run: ProductRun, board: Board, side: int) -> Move | None:
         """Return a run's next move; it does not depend on the clocks."""
         position = replace(board.position, deadline=0, spare_blocks=0, moves=0)
         key = id(run), board.pair, position, side
@@ -366,7 +359,7 @@ class Search:
         return hash(parts)
 
 
-def list_detours(run: SyntheticRun, board: Board, move: Move) -> Iterator[Move]:
+def list_detours(run: ProductRun, board: Board, move: Move) -> Iterator[Move]:
     """Yield how a side could leave a tree by another call than the one for what a leaf stands for.
 
     The referee has to refuse them all: the pick is right, and so is what an operator is.
@@ -394,16 +387,6 @@ def list_detours(run: SyntheticRun, board: Board, move: Move) -> Iterator[Move]:
     ):
         if other.call != move.call:
             yield other
-
-
-def decide(run: SyntheticRun, board: Board, side: int) -> Move:
-    """Return the call that decides a match at its leaf or sink, whoever gains by it."""
-    place, program = board.facts, run.task.commitment
-    if board.position.phase is Phase.SINK:
-        trace, sink = run.trace(place.step), run.task.program.first_sink + board.position.index
-        return Move("prove_sink", (place, side, trace.node(0, sink), tuple(trace.proof(sink))))
-    leaf, encoding = make_leaf(run, place), program.encodings[place.operator]
-    return Move("leaf", (place, side, encoding, leaf.before, leaf.before_proof, leaf.evidence))
 
 
 def _start(world: World, sender: Address, pair: Pair) -> Call:

@@ -34,9 +34,9 @@ from moot.contracts.reasons import Reason
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.disputes.referee.terms import make_terms
-from moot.sim.synthetic_jobs import Lie, SyntheticRun
+from moot.sim.synthetic.calls import find_call
+from moot.sim.synthetic.products import Lie, ProductRun
 from tests.machine import BALANCE_WEI
-from tests.referee.disputes import find_call
 from tests.referee.service_truth import (
     BURNER,
     DAY,
@@ -493,8 +493,8 @@ class Game:
                 winner: int | None = 1 - side
                 break
             terms = both.store.jobs[it.job_id].terms
-            name, args = find_call(_get_run(story), terms, pair, board, members[side])
-            assert both.play(name, members[side], pair, board.position, *args) is None
+            made = find_call({members[side]: _get_run(story)}, terms, board)
+            assert both.play(made.name, made.sender, *made.args) is None
             if pair not in both.store.matches:
                 outcome = both.log[it.job_id][-1].args[3]
                 players = (pair.first, pair.second)
@@ -554,7 +554,7 @@ class Game:
 
 
 @cache
-def _get_run(story: Story) -> SyntheticRun:
+def _get_run(story: Story) -> ProductRun:
     return get_run(SINGLE, story.lie)
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from moot.contracts.reasons import Reason
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 
 WEEK, DAY = 50_400, 7_200
 LEAST_WEI = 2 * 10**17

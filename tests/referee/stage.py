@@ -20,17 +20,16 @@ from moot.contracts.model.types import (
     Pair,
     Position,
     Terms,
-    start_facts,
 )
 from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import LeafMode, Phase, Standing, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.disputes.play.players import find_move
-from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.disputes.play.players import decide, find_move
+from moot.offchain.disputes.referee.board import Board, follow
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
-from tests.referee.search import SALT, Call, decide, list_detours
+from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
+from tests.referee.search import SALT, Call, list_detours
 from tests.referee.twins import Twins
 
 ACCOUNTS = tuple(f"0x{number:040x}" for number in range(0x1111, 0x9999, 0x1111))
@@ -67,15 +66,15 @@ Pick = Callable[[Sequence[Any]], Any]
 
 
 @cache
-def get_task(size: Size, arithmetic: Arithmetic = ORDERED) -> SyntheticTask:
+def get_task(size: Size, arithmetic: Arithmetic = ORDERED) -> ProductTask:
     """Return the job of a size."""
     return make_task(size, arithmetic)
 
 
 @cache
-def get_run(size: Size, lie: Lie | None, arithmetic: Arithmetic = ORDERED) -> SyntheticRun:
+def get_run(size: Size, lie: Lie | None, arithmetic: Arithmetic = ORDERED) -> ProductRun:
     """Return an account of a job: the truth, or a lie."""
-    return SyntheticRun(get_task(size, arithmetic), lie)
+    return ProductRun(get_task(size, arithmetic), lie)
 
 
 @dataclass
@@ -84,7 +83,7 @@ class Cast:
 
     job_id: int
     size: Size
-    runs: dict[Address, SyntheticRun] = field(default_factory=dict)
+    runs: dict[Address, ProductRun] = field(default_factory=dict)
     boards: dict[Pair, Board] = field(default_factory=dict)
 
 
@@ -114,18 +113,9 @@ class Stage:
         self.accepted += 1
         self.made.append((cast, call))
         for event in twins.store.events:
-            match event.name, event.args[3:]:
-                case "MatchStarted", (Position() as position,):
-                    cast.boards[get_pair(event)] = Board(
-                        get_pair(event), position, start_facts(twins.store.arithmetic)
-                    )
-                case (("Found" | "Moved"), _):
-                    pair = get_pair(event)
-                    cast.boards[pair] = read_move(cast.boards[pair], event)
-                case "Claimed", _:
-                    self._recognise(cast, *event.args[1:3])
-                case "MatchEnded", _:
-                    del cast.boards[get_pair(event)]
+            follow(cast.boards, event, twins.store.arithmetic)
+            if event.name == "Claimed":
+                self._recognise(cast, *event.args[1:3])
         return True
 
     def _recognise(self, cast: Cast, member: Any, top: Any) -> None:
@@ -134,7 +124,7 @@ class Stage:
             if self.get_run(cast, lie).history.top == top:
                 cast.runs.setdefault(member, self.get_run(cast, lie))
 
-    def get_run(self, cast: Cast, lie: Lie | None) -> SyntheticRun:
+    def get_run(self, cast: Cast, lie: Lie | None) -> ProductRun:
         """Return an account of a job in the referee's arithmetic."""
         return get_run(cast.size, lie, self.twins.store.arithmetic)
 
@@ -186,7 +176,7 @@ class Stage:
             cast.runs[account] = run
 
     def commit(
-        self, cast: Cast, account: Address, run: SyntheticRun, value_wei: int | None = None
+        self, cast: Cast, account: Address, run: ProductRun, value_wei: int | None = None
     ) -> None:
         """Commit to a claim, with the right bond if not said otherwise."""
         store, job_id = self.twins.store, cast.job_id
@@ -296,7 +286,7 @@ class Stage:
         sender = self.pick((player,) * 7 + (CLIENT,))
         return Call(move.call, sender, (board.pair, position, *move.args))
 
-    def _list_faces(self, cast: Cast, player: Address) -> list[SyntheticRun]:
+    def _list_faces(self, cast: Cast, player: Address) -> list[ProductRun]:
         own = cast.runs[player]
         runs = [self.get_run(cast, lie) for lie in LIES]
         return [own] * 3 + [run for run in runs if run.history.top == own.history.top]

@@ -17,7 +17,7 @@ from moot.contracts.model.step_invariants import get_match_bound, get_move_bound
 from moot.contracts.model.types import Terms
 from moot.contracts.reasons import LeafMode
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
-from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
 from tests.quick import only
 from tests.referee.search import Found, Search, Villain
 
@@ -56,12 +56,12 @@ class Scene:
 
 
 @cache
-def get_task(size: Size) -> SyntheticTask:
+def get_task(size: Size) -> ProductTask:
     """Return the job of a size."""
     return make_task(size)
 
 
-def make_faces(task: SyntheticTask, lie: Lie, faces: int) -> tuple[SyntheticRun, ...]:
+def make_faces(task: ProductTask, lie: Lie, faces: int) -> tuple[ProductRun, ...]:
     """Return all accounts that go with one wrong history: another operator, term or sink."""
     steps = range(lie.step, lie.step + 1)
     if task.checkpoint_every > 1:
@@ -69,7 +69,7 @@ def make_faces(task: SyntheticTask, lie: Lie, faces: int) -> tuple[SyntheticRun,
         steps = range(first, first + task.checkpoint_every)
     places = ((PRODUCT, 0), (PRODUCT, 2), (SINK, 0), (OPERATORS, 0))
     lies = [replace(lie, step=s, operator=o, term=t) for s in steps for o, t in places[:faces]]
-    runs = tuple(SyntheticRun(task, other) for other in lies)
+    runs = tuple(ProductRun(task, other) for other in lies)
     assert len({run.history.top for run in runs}) == 1
     return runs
 
@@ -91,7 +91,7 @@ def search(scene: Scene) -> tuple[Found, Terms]:
         Villain(seat, make_faces(task, lie, scene.faces), is_late=place >= on_time)
         for place, (seat, lie) in enumerate(zip(seats, scene.lies, strict=False))
     ]
-    honest = (ACCOUNTS[scene.seat], SyntheticRun(task))
+    honest = (ACCOUNTS[scene.seat], ProductRun(task))
     made = Search(task, terms, honest, villains, CLIENT, scene.censored, scene.is_silent)
     return made.run(), terms
 

@@ -13,7 +13,7 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.referee.games import describe, play_evm, play_model, split
 from tests.referee.games_seats import Tally
 from tests.referee.games_stories import HONEST, LIES, Story

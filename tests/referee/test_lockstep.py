@@ -29,14 +29,14 @@ from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.offchain.commitments.tree import fold_children
-from moot.offchain.disputes.play.players import Move, find_move
+from moot.offchain.disputes.play.players import Move, decide, find_move
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
-from moot.sim.synthetic_jobs import Lie, Size
+from moot.sim.synthetic.products import Lie, Size
 from tests.projection import compare_words
 from tests.quick import every, share
 from tests.referee.coverage import find_gaps
-from tests.referee.search import Call, decide
+from tests.referee.search import Call
 from tests.referee.stage import (
     ACCOUNTS,
     CLIENT,

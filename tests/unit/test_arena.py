@@ -15,7 +15,7 @@ from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.crowds import count_calls
 from moot.offchain.disputes.referee.port import Call, ModelReferee, Outcome
 from moot.sim.gas.play import Latecomer
-from moot.sim.synthetic_jobs import Lie, Size, seat
+from moot.sim.synthetic.products import Lie, Size, seat
 from tests.sim_helpers import open_referee
 
 SIZE = Size(checkpoints=4, operators=8, rows=4, columns=4, terms=4)

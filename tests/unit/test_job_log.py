@@ -13,7 +13,7 @@ from moot.offchain.chain import Chain, connect
 from moot.offchain.chain.connection import TESTER
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.on_chain import ChainReferee
-from moot.sim.synthetic_jobs import Lie, Size, seat
+from moot.sim.synthetic.products import Lie, Size, seat
 from tests.chain_helpers import LoopbackNode, open_node
 
 SIZE = Size(checkpoints=4, operators=8, rows=8, columns=16, terms=16)

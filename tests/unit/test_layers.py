@@ -53,6 +53,7 @@ LAYERS = (
     "moot.offchain.parties",
     "moot.offchain.record",
     "moot.bench",
+    "moot.sim.synthetic",
     "moot.sim",
     "moot.sim.economy",
     "moot.sim.experiments",

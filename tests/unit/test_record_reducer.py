@@ -20,7 +20,7 @@ from moot.offchain.record.numbers import LeafCall
 from moot.offchain.record.reducer import Reducer
 from moot.offchain.record.referee_log import RefereeLog
 from moot.offchain.record.schema import Frame, Match
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.record_helpers import (
     CHAIN_ID,
     SCALAR,

@@ -16,7 +16,8 @@ from moot.offchain.disputes.referee.port import Answer, Call, ModelReferee, Outc
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.errors import Reverted
 from moot.sim.checked_referee import CheckedReferee
-from moot.sim.economy.receipts import WON, read_cost
+from moot.sim.economy.receipts import WON
+from moot.sim.relay import read_cost
 from moot.sim.strategies import STRATEGIES, Conduct
 from moot.sim.swarm import Swarm, draw_lies
 from tests.case_helpers import list_addresses, run_case

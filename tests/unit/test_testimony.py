@@ -11,7 +11,7 @@ from moot.offchain.disputes.play.locate import locate
 from moot.offchain.disputes.referee.port import ModelReferee
 from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.programs.graph import Origin
-from moot.sim.synthetic_jobs import FIRST_PRODUCT, Lie, Size, SyntheticRun, make_task, seat
+from moot.sim.synthetic.products import FIRST_PRODUCT, Lie, ProductRun, Size, make_task, seat
 from tests.quick import every
 
 SIZE = Size(checkpoints=4, checkpoint_every=2, operators=8, rows=40, columns=16, terms=8)
@@ -44,7 +44,7 @@ def test_the_verifier_rules_on_synthetic_runs(element: int) -> None:
 
 def test_a_synthetic_tensor_is_the_array_that_it_stands_for() -> None:
     """Its elements, header and root are those of the array."""
-    run = SyntheticRun(make_task(SIZE), Lie(step=1, element=77))
+    run = ProductRun(make_task(SIZE), Lie(step=1, element=77))
     x, w, y = (run.tensor(3, Origin.STATE, slot) for slot in range(3))
     start, *factors = run.operands(3, FIRST_PRODUCT)
     assert start is None

@@ -50,14 +50,24 @@ def find_move(run: Testimony, terms: Terms, board: Board, side: int) -> Move | N
     position = board.position
     if not run.behaviour.plays:
         return None
-    seat = _Seat(run, terms, board, side)
     if position.phase in _DECISIONS:
-        return _DECISIONS[position.phase](seat)
+        move, is_won = _DECISIONS[position.phase](run, board, side)
+        return move if is_won else None
     if position.mover != side or position.phase is Phase.VERIFIER:
         return None
+    seat = _Seat(run, terms, board, side)
     if position.phase in NODE_TAGS:
         return _descend(seat) if position.entered == BOTH else _follow(seat)
     return _pick_segment(seat) if position.phase is Phase.FOLD else _pick_element(seat)
+
+
+def decide(run: Testimony, board: Board, side: int) -> Move:
+    """Return the call that ends a match at its leaf or its sink by a side's trees.
+
+    Whoever wins by it; `find_move` returns it to the winner alone.
+    """
+    move, _ = _DECISIONS[board.position.phase](run, board, side)
+    return move
 
 
 def get_tree(run: Testimony, phase: Phase, facts: Facts) -> Tree | None:
@@ -205,28 +215,25 @@ def _pick_segment(seat: _Seat) -> Move | None:
     return Move("pick_segment", (facts, theirs, segment, bits, values))
 
 
-def _prove_sink(seat: _Seat) -> Move | None:
-    """Return the proof that ends a match about the state, if it ends it in the side's favour."""
-    run, position, facts = seat.run, seat.board.position, seat.facts
+def _prove_sink(run: Testimony, board: Board, side: int) -> tuple[Move, bool]:
+    """Return the proof that ends a match about the state, and whether the side wins by it."""
+    position, facts = board.position, board.facts
     trace, sink = run.trace(facts.step), run.task.program.first_sink + position.index
     root = trace.node(0, sink)
-    if root != position.nodes[seat.side]:
-        return None
-    return Move("prove_sink", (facts, seat.side, root, tuple(trace.proof(sink))))
+    move = Move("prove_sink", (facts, side, root, tuple(trace.proof(sink))))
+    return move, root == position.nodes[side]
 
 
-def _compute_leaf(seat: _Seat) -> Move | None:
-    """Return the proof that ends a match about a scalar, if it ends it in the side's favour."""
-    facts = seat.facts
-    leaf = make_leaf(seat.run, facts)
-    if leaf.result != facts.bits[seat.side]:
-        return None
-    encoding = seat.run.task.commitment.encodings[facts.operator]
+def _compute_leaf(run: Testimony, board: Board, side: int) -> tuple[Move, bool]:
+    """Return the proof that ends a match about a scalar, and whether the side wins by it."""
+    facts = board.facts
+    leaf = make_leaf(run, facts)
+    encoding = run.task.commitment.encodings[facts.operator]
     proofs = (leaf.before, leaf.before_proof, leaf.evidence)
-    return Move("leaf", (facts, seat.side, encoding, *proofs))
+    return Move("leaf", (facts, side, encoding, *proofs)), leaf.result == facts.bits[side]
 
 
-_DECISIONS: dict[Phase, Callable[[_Seat], Move | None]] = {
+_DECISIONS: dict[Phase, Callable[[Testimony, Board, int], tuple[Move, bool]]] = {
     Phase.SINK: _prove_sink,
     Phase.LEAF: _compute_leaf,
 }

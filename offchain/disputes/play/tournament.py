@@ -12,13 +12,12 @@ from moot.contracts.model.types import (
     Pair,
     Position,
     Terms,
-    start_facts,
 )
 from moot.contracts.reasons import Ending, Outcome
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.disputes.referee.board import Board, follow, get_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +103,16 @@ class Tournament:
             case "Claimed", (str(member), bytes(top)):
                 self.contenders[member] = top
             case "MatchStarted", (_, _, Position() as position):
-                self._start(get_pair(event), position)
+                follow(self.boards, event, self.arithmetic)
+                self._meet(get_pair(event), position)
             case (("Found" | "Moved"), _) if get_pair(event) in self.boards:
-                pair = get_pair(event)
-                self.boards[pair] = read_move(self.boards[pair], event)
+                follow(self.boards, event, self.arithmetic)
             case "MatchEnded", (_, _, Outcome() as outcome, Ending() as ending, _):
                 self._end(get_pair(event), outcome, ending)
             case "Settled", _:
                 self.boards.clear()
 
-    def _start(self, pair: Pair, position: Position) -> None:
-        self.boards[pair] = Board(pair, position, start_facts(self.arithmetic))
+    def _meet(self, pair: Pair, position: Position) -> None:
         first, second = self.contenders[pair.first], self.contenders[pair.second]
         if first not in self.meetings or self.meetings[first].rival != second:
             started = position.deadline - self.terms.clock_blocks

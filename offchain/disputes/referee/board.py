@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from moot.contracts.model.types import Event, Facts, Pair, Position
+from moot.contracts.model.types import Event, Facts, Pair, Position, start_facts
 from moot.contracts.reasons import Phase
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.commitments.tree import Digest
 
 
@@ -29,6 +30,22 @@ class Board:
     def standing(self) -> tuple[Pair, Position]:
         """What tells a match where it stands from one on another chain that has replaced it."""
         return self.pair, self.position
+
+
+def follow(boards: dict[Pair, Board], event: Event, arithmetic: Arithmetic) -> None:
+    """Bring the boards of matches up to date with an event; one of no match changes nothing.
+
+    Raises:
+        KeyError: it is of a match that has no board.
+    """
+    match event.name, event.args[3:]:
+        case "MatchStarted", (Position() as position,):
+            pair = get_pair(event)
+            boards[pair] = Board(pair, position, start_facts(arithmetic))
+        case (("Found" | "Moved"), _):
+            boards[get_pair(event)] = read_move(boards[get_pair(event)], event)
+        case "MatchEnded", _:
+            del boards[get_pair(event)]
 
 
 def read_move(board: Board, event: Event) -> Board:

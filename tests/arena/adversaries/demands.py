@@ -9,7 +9,7 @@ from moot.offchain.commitments.tree import Tree
 from moot.offchain.disputes.availability.demands import list_demand, show_tensor
 from moot.offchain.disputes.referee.port import Call
 from tests.arena.adversary import Adversary
-from tests.arena.jobs import get_run, get_task
+from tests.arena.jobs import get_task
 from tests.arena.ledger import REFEREE
 from tests.arena.names import CLIENT, HONEST
 from tests.arena.records import name_account
@@ -62,14 +62,13 @@ class Demands(Adversary):
         """Show what the provider has demanded; the next parts are wrong, too."""
         world = self.world
         task = get_task(world.size)
-        start = (*task.factors, get_run(world.size, None)._get_state(0))
-        state = Tree(Tag.STATE_NODE, [it.root for it in start])
+        state = Tree(Tag.STATE_NODE, task.start_roots)
         for place, demand in world.chain.ledger.vault.demands.items():
             if place[0] != subject or demand.asker != HONEST:
                 continue
             part = place[1:]
             if demand.status is DemandStatus.OPEN:
-                move = show_tensor(task.factors[0].array, state, part)
+                move = show_tensor(task.start[0].array, state, part)
                 world.submit_once(Call(move.call, CLIENT, (subject, *move.args)))
             elif part in self._places:
                 self._places.remove(part)

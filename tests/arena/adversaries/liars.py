@@ -11,7 +11,7 @@ from moot.contracts.reasons import Standing, Status
 from moot.offchain.disputes.play.actors import Client, Player
 from moot.offchain.disputes.play.party import Party
 from moot.offchain.disputes.referee.port import Call
-from moot.sim.synthetic_jobs import Lie
+from moot.sim.synthetic.products import Lie
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import get_run
 from tests.arena.names import HONEST

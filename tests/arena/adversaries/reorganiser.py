@@ -6,7 +6,7 @@ from random import Random
 from moot.contracts.model.types import Terms as JobTerms
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.disputes.referee.terms import make_terms
-from moot.sim.synthetic_jobs import Size
+from moot.sim.synthetic.products import Size
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import Work, get_task
 from tests.arena.names import CLIENT, HONEST

@@ -6,7 +6,6 @@ made, proven and disputed like any other.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -28,7 +27,6 @@ from moot.offchain.commitments.tree import (
     get_width,
     hash_node,
 )
-from moot.offchain.programs.graph import Node, Origin
 
 
 class RunLengthTree(Tree):
@@ -90,7 +88,7 @@ class RunLengthTensor(TensorTree):
     def __init__(self, dtype: DType, shape: Sequence[int], values: Mapping[int, int]) -> None:
         # As for the tree: `chunk` and `tree` are all that the base class builds on.
         self.header = encode_header(dtype, shape)
-        self._dtype, self._shape, self._width = dtype, tuple(shape), dtype.width
+        self.dtype, self.shape, self._width = dtype, tuple(shape), dtype.width
         self._elements = 1
         for size in shape:
             self._elements *= size
@@ -117,7 +115,7 @@ class RunLengthTensor(TensorTree):
         ends = [*self._starts[1:], self._elements]
         counts = [end - start for start, end in zip(self._starts, ends, strict=True)]
         bits = np.array(self._values, f"u{self._width}")
-        return np.repeat(bits, counts).view(NUMPY_TYPES[self._dtype]).reshape(self._shape)
+        return np.repeat(bits, counts).view(NUMPY_TYPES[self.dtype]).reshape(self.shape)
 
     def get_bits(self, element: int) -> int:
         """Return the bits of an element."""
@@ -128,18 +126,3 @@ class RunLengthTensor(TensorTree):
         size = CHUNK_BYTES // self._width
         elements = range(index * size, min((index + 1) * size, self._elements))
         return b"".join(self.get_bits(e).to_bytes(self._width, "little") for e in elements)
-
-
-class RunLengthSource(Protocol):
-    """A run whose tensors are runs of equal elements."""
-
-    def tensor(self, step: int, origin: Origin, reference: int) -> RunLengthTensor:
-        """Return an operator's output, or a slot of the state, with its tree."""
-
-
-def read_operands(run: RunLengthSource, step: int, node: Node) -> list[Array | None]:
-    """Return the tensors that an operator reads, None for its constants."""
-    return [
-        None if o.origin is Origin.IMMEDIATE else run.tensor(step, o.origin, o.reference).array
-        for o in node.operands
-    ]
