@@ -129,10 +129,10 @@ class Deliveries(Vaults[Vault]):
         super().compare()
         vault = self.vault
         for subject, premium in vault.premiums.items():
-            assert unpack_premium(self.read("premiums", hash_subject(subject))) == premium
+            assert unpack_premium(self.contract.view("premiums", hash_subject(subject))) == premium
         for subject in vault.promises:
             for account in (*PROVIDERS, CLIENT):
-                has_share = self.read("shares", hash_subject(subject), account)
+                has_share = self.contract.view("shares", hash_subject(subject), account)
                 assert has_share == ((subject, account) in vault.shares)
         assert vault.balance_wei == self.count_money()
 

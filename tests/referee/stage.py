@@ -30,8 +30,8 @@ from moot.offchain.disputes.play.players import find_move
 from moot.offchain.disputes.referee.board import Board, get_pair, read_move
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from tests.lockstep.twin import RefereeTwin
 from tests.referee.search import SALT, Call, decide, list_detours
-from tests.referee.twins import Twins
 
 ACCOUNTS = tuple(f"0x{number:040x}" for number in range(0x1111, 0x9999, 0x1111))
 CLIENT, VERIFIER, *PROVIDERS = ACCOUNTS
@@ -97,7 +97,7 @@ class Stage:
         pick: makes every choice.
     """
 
-    twins: Twins
+    twins: RefereeTwin
     pick: Pick
     casts: list[Cast] = field(default_factory=list)
     made: list[tuple[Cast, Call]] = field(default_factory=list)

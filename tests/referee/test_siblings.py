@@ -11,9 +11,10 @@ from moot.contracts.reasons import Phase, Reason
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree, get_width
 from moot.offchain.disputes.play.descents import make_dive
+from tests.lockstep.contracts import RefereeContract
+from tests.lockstep.twin import RefereeTwin
 from tests.property.test_descents import CLIENT, FIRST, SECOND, START, make_terms
 from tests.quick import only
-from tests.referee.twins import Contract, Twins
 
 BLOCK = 16
 """Leaves of a tree that one opening shows, and the places in it that a pick has."""
@@ -27,7 +28,7 @@ def make_trees(count: int, place: int) -> tuple[Tree, Tree]:
     return Tree(Tag.HISTORY_NODE, leaves), Tree(Tag.HISTORY_NODE, others)
 
 
-def start_match(twins: Twins, trees: Sequence[Tree]) -> tuple[Pair, Position]:
+def start_match(twins: RefereeTwin, trees: Sequence[Tree]) -> tuple[Pair, Position]:
     """Let two histories meet."""
     terms = make_terms(trees[0].count)
     twins.call("open_job", CLIENT, terms)
@@ -58,7 +59,7 @@ def list_bent(siblings: Sequence[Digest]) -> Iterator[tuple[Digest, ...]]:
         yield (*siblings[1:], siblings[0])
 
 
-def move(twins: Twins, tree: Tree, pair: Pair, position: Position, dive: Dive) -> str | None:
+def move(twins: RefereeTwin, tree: Tree, pair: Pair, position: Position, dive: Dive) -> str | None:
     """Descend, or at a leaf enter the step that leads to it; return why that is refused."""
     if position.level > position.span:
         return twins.call("descend", CLIENT, pair, position, dive)
@@ -72,11 +73,11 @@ def move(twins: Twins, tree: Tree, pair: Pair, position: Position, dive: Dive) -
 @pytest.mark.parametrize("count", only({BLOCK}, (BLOCK, BLOCK - 1, 9, BLOCK * BLOCK)))
 def test_siblings_are_as_many_as_are_needed_and_each_counts(count: int) -> None:
     """In every place of a block: more, fewer or other siblings are refused, up to the most."""
-    contract = Contract((CLIENT, FIRST, SECOND))
+    contract = RefereeContract((CLIENT, FIRST, SECOND))
     needed = set()
     for place in {*range(0, count, max(1, count // BLOCK)), count - 1}:
         mark = contract.machine.snapshot()
-        twins, trees = Twins((CLIENT, FIRST, SECOND), contract), make_trees(count, place)
+        twins, trees = RefereeTwin((CLIENT, FIRST, SECOND), contract), make_trees(count, place)
         pair, position = start_match(twins, trees)
         while (position := twins.watcher.positions[pair]).phase is Phase.HISTORY:
             tree, rival = trees[position.mover], trees[1 - position.mover]

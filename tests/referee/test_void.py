@@ -12,9 +12,10 @@ from moot.contracts.reasons import LeafMode, Reason, Standing, Status
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
+from tests.lockstep.contracts import RefereeContract
+from tests.lockstep.twin import RefereeTwin
 from tests.quick import every
 from tests.referee.stage import ACCOUNTS, CLIENT, NO_TOPS, PROVIDERS, VERIFIER
-from tests.referee.twins import Contract, Twins
 
 REWARD_WEI = 1001
 ENCODING = b"\1\2\3"
@@ -42,7 +43,7 @@ TERMS = Terms(
 TOPS = [bytes([number]) * 32 for number in (1, 2, 2)]
 
 
-def tell(twins: Twins, rng: random.Random) -> None:
+def tell(twins: RefereeTwin, rng: random.Random) -> None:
     """Let members join, meet and lose for some time, and then prove that the job is not legal."""
     twins.call("open_job", CLIENT, TERMS, value_wei=REWARD_WEI)
     bond_wei, members = TERMS.bond_wei, rng.sample(PROVIDERS, 4)
@@ -69,7 +70,7 @@ def tell(twins: Twins, rng: random.Random) -> None:
 @pytest.mark.parametrize("seed", every(3, range(6)))
 def test_void_job_pays_everybody_back_in_lockstep(seed: int) -> None:
     """Hidden, contending, late and defeated members all get their bonds, and no prize is paid."""
-    rng, twins = random.Random(seed), Twins(ACCOUNTS, Contract(ACCOUNTS))
+    rng, twins = random.Random(seed), RefereeTwin(ACCOUNTS, RefereeContract(ACCOUNTS))
     tell(twins, rng)
     index = rng.randrange(3)
     args = (0, index, ENCODING, tuple(PROGRAM.proof(index)))
