@@ -1,7 +1,7 @@
 """Deployed contracts in a bare EVM, which are asked as their models are."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from moot.contracts.compiler import compile_contract
 from moot.contracts.deployment import deploy_referee
@@ -14,8 +14,42 @@ from moot.offchain.disputes.referee.gas import calculate_gas_limit
 from tests.machine import Deployed, Machine, Result, make_log
 
 
+class Evm(Protocol):
+    """Where contracts are, and everybody's money: a bare machine, or a chain."""
+
+    chain_id: int
+
+    def balance(self, address: str) -> int:
+        """Return a balance in wei."""
+
+
+class Port(Protocol):
+    """A contract as a twin asks it."""
+
+    address: str
+
+    @property
+    def machine(self) -> Evm:
+        """Where it is."""
+
+    def call(self, name: str, message: Message, args: Sequence[Any]) -> Result:
+        """Make a call."""
+
+    def view(self, name: str, *args: Any) -> Any:
+        """Return what a getter says."""
+
+    def has_announced(self, result: Result, block: int, events: Sequence[Event]) -> bool:
+        """Whether the contract's own events of a call are those of its model."""
+
+
+class RefereePort(Port, Protocol):
+    """A referee as a twin asks it."""
+
+    arithmetic: Arithmetic
+
+
 class Contract:
-    """A deployed contract.
+    """A deployed contract in a machine.
 
     Args:
         machine: where it is.

@@ -12,7 +12,7 @@ from moot.contracts.model.watch import Watcher
 from moot.contracts.reasons import Phase, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from tests.lockstep.contracts import Contract, RefereeContract
+from tests.lockstep.contracts import Port, RefereePort
 from tests.machine import BALANCE_WEI
 from tests.projection import call_model, compare_words
 
@@ -31,7 +31,7 @@ class Side(Generic[ModelT]):
 
     model: ModelT
     play: Callable[..., tuple[Event, ...]]
-    contract: Contract | None
+    contract: Port | None
 
 
 class Twin:
@@ -74,7 +74,20 @@ class Twin:
         self, side: Side[Any], name: str, message: Message, args: tuple[Any, ...]
     ) -> str | None:
         """Make a call, and compare all that can be seen; return why it was refused."""
-        before, phase, reason = self.remember(), self.get_phase(args), None
+        phase = self.get_phase(args)
+        reason = self.play_model(side, name, message, args)
+        if side.contract is not None:
+            self._compare_answers(side.contract, name, message, args, reason)
+            if self.is_thorough:
+                self.compare()
+        self.seen[name, phase, reason or _summarise(self.events)] += 1
+        return reason
+
+    def play_model(
+        self, side: Side[Any], name: str, message: Message, args: tuple[Any, ...]
+    ) -> str | None:
+        """Make a call of the model, and check what it does; return why it was refused."""
+        before, reason = self.remember(), None
         held_wei, burned_wei = self._count_money()
         for each in self.sides:
             each.model.events = []
@@ -84,11 +97,6 @@ class Twin:
             reason = str(refusal)
         self._book(message, held_wei, burned_wei)
         self.check(before, side, name, message, args, reason)
-        if side.contract is not None:
-            self._compare_answers(side.contract, name, message, args, reason)
-            if self.is_thorough:
-                self.compare()
-        self.seen[name, phase, reason or _summarise(self.events)] += 1
         return reason
 
     def remember(self) -> Any:
@@ -136,7 +144,7 @@ class Twin:
 
     def _compare_answers(
         self,
-        contract: Contract,
+        contract: Port,
         name: str,
         message: Message,
         args: tuple[Any, ...],
@@ -144,6 +152,8 @@ class Twin:
     ) -> None:
         result = contract.call(name, message, args)
         assert result.reason == reason, (name, args, result.reason, reason)
+        for account, fee_wei in result.fees.items():
+            self.balances[account] -= fee_wei
         for side in self.sides:
             assert side.contract is not None
             assert side.contract.has_announced(result, message.block, side.model.events)
@@ -165,15 +175,21 @@ class RefereeTwin(Twin):
     def __init__(
         self,
         accounts: Sequence[Address],
-        contract: RefereeContract | None,
+        contract: RefereePort | None,
         arithmetic: Arithmetic = ORDERED,
         *,
         is_thorough: bool = True,
     ) -> None:
         self.contract = contract
-        self.store = make_store(contract, arithmetic)
-        super().__init__(accounts, Side(self.store, call, contract), is_thorough=is_thorough)
+        side = Side(make_store(contract, arithmetic), call, contract)
+        super().__init__(accounts, side, is_thorough=is_thorough)
         self.watcher = Watcher()
+
+    @property
+    def store(self) -> Store:
+        """What the model remembers."""
+        store: Store = self.sides[0].model
+        return store
 
     def remember(self) -> Store:
         """Return a copy of what is remembered."""
@@ -202,15 +218,20 @@ class RefereeTwin(Twin):
         return super().get_phase(args)
 
     def compare(self) -> None:
-        """Compare every word that is remembered of the job that has changed, and the money."""
-        if self.events and self.contract:
+        """Compare the job that has changed, and the money."""
+        if self.events:
             job_id = self.events[0].args[0]
             assert isinstance(job_id, int)
-            compare_words(self.contract.view, self.store, job_id)
+            self.compare_job(job_id)
         super().compare()
 
+    def compare_job(self, job_id: int) -> None:
+        """Compare every word that is remembered of a job."""
+        assert self.contract is not None
+        compare_words(self.contract.view, self.store, job_id)
 
-def make_store(contract: RefereeContract | None, arithmetic: Arithmetic = ORDERED) -> Store:
+
+def make_store(contract: RefereePort | None, arithmetic: Arithmetic = ORDERED) -> Store:
     """Return the model of a referee as it was deployed; of an arithmetic if it is alone."""
     if contract is None:
         return Store(1, "0x" + "c1" * 20, arithmetic=arithmetic)

@@ -43,7 +43,6 @@ from moot.offchain.arithmetic.table import ARITHMETICS, find_arithmetic
 from moot.offchain.commitments import keccak
 from tests.lockstep.contracts import RefereeContract
 from tests.lockstep.twin import RefereeTwin
-from tests.projection import compare_words
 from tests.referee.games_seats import ACCOUNTS, DECK_JOBS, Tally, seat_members
 from tests.referee.games_table import play_job
 
@@ -113,7 +112,7 @@ def play_evm(numbers: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Tally:
         mark = contract.machine.snapshot()
         twin = RefereeTwin(ACCOUNTS, contract, arithmetic, is_thorough=False)
         tally.add(_play_watched(number, twin))
-        compare_words(contract.view, twin.store, 0)
+        twin.compare_job(0)
         twin.compare()
         contract.machine.revert(mark)
     return tally
