@@ -27,12 +27,26 @@ ROWS = (Row(2, 0, ((0, 1),)),)
 
 @dataclass(frozen=True)
 class ElementTask(Task):
-    """A source of the state, an operator, and the sink of the state; `make_task` makes it."""
+    """Sources, an operator, and the sink of the state; only the last state may differ.
+
+    Attributes:
+        state_tensor: the one tensor of every state up to the last step.
+        batch_tensors: the tensors of every step's batch.
+    """
+
+    state_tensor: TensorTree = STATE
+    batch_tensors: Sequence[TensorTree] = ()
 
     @cached_property
     def start_root(self) -> Digest:
-        """The root of the state before the last step, too."""
-        return compute_state_root([STATE.root])
+        """The root of all states up to the last step."""
+        return compute_state_root([self.state_tensor.root])
+
+    @cached_property
+    def data_tree(self) -> Tree | None:
+        """The tree over all batches."""
+        roots = [tensor.root for tensor in self.batch_tensors] * self.steps
+        return Tree(Tag.DATA_NODE, roots) if roots else None
 
 
 def make_task(node: Node, steps: int = 1) -> ElementTask:
@@ -46,19 +60,21 @@ def make_task(node: Node, steps: int = 1) -> ElementTask:
 
 @dataclass
 class ElementRun(Run):
-    """One member's run: its claim about the operator's output in the last step.
+    """One member's run: its claim about the operator's output in the last step, or in the first.
 
     Attributes:
         task: the job.
         output: the output.
         after: the root of the state that the member claims to come of it.
         accumulators: returns what the member says of an accumulator of any element of a fold.
+        is_first: whether it is the first step, after which the member claims what is told apart.
     """
 
-    task: Task
+    task: ElementTask
     output: TensorTree
     after: Digest
     accumulators: Callable[[int], int] = lambda _: 0
+    is_first: bool = False
 
     def __post_init__(self) -> None:
         self.behaviour = Behaviour()
@@ -66,30 +82,51 @@ class ElementRun(Run):
     @cached_property
     def history(self) -> Tree:
         """The tree over the claimed history."""
-        leaves = {0: self.task.start_root, self.task.steps - 1: self.after}
-        return RunLengthTree(Tag.HISTORY_NODE, self.task.steps, leaves)
+        return self._claim(Tag.HISTORY_NODE, len(self.task.checkpoints))
+
+    def interval(self, first: int) -> Tree:
+        """Return the tree over the states after the steps of an interval."""
+        count = min(self.task.checkpoint_every, self.task.steps - first)
+        return self._claim(Tag.INTERVAL_NODE, count)
+
+    def _claim(self, tag: Tag, count: int) -> Tree:
+        place = 0 if self.is_first else count - 1
+        return RunLengthTree(tag, count, {0: self.task.start_root, place: self.after})
+
+    @property
+    def _outputs(self) -> Sequence[TensorTree]:
+        return (
+            self.task.state_tensor,
+            *self.task.batch_tensors,
+            self.output,
+            self.task.state_tensor,
+        )
 
     def trace(self, step: int) -> Tree:
-        """Return the tree over the outputs of the last step, and the state after it."""
-        assert step == self.task.steps - 1
-        return Tree(Tag.TRACE_NODE, [STATE.root, self.output.root, STATE.root, self.after])
+        """Return the tree over the outputs of a step, and the state after it."""
+        del step
+        return Tree(Tag.TRACE_NODE, [*(tensor.root for tensor in self._outputs), self.after])
 
     def state_tree(self, step: int) -> Tree:
-        """Return the tree over the state before the last step."""
-        assert step == self.task.steps - 1
-        return Tree(Tag.STATE_NODE, [STATE.root])
+        """Return the tree over the state before a step."""
+        del step
+        return Tree(Tag.STATE_NODE, [self.task.state_tensor.root])
 
     def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
-        """Return an operator's output, or the state."""
-        assert step == self.task.steps - 1
-        return self.output if (origin, reference) == (Origin.NODE, 1) else STATE
+        """Return an operator's output, or a slot of the state or the batch."""
+        del step
+        if origin is Origin.NODE:
+            return self._outputs[reference]
+        return (
+            self.task.state_tensor if origin is Origin.STATE else self.task.batch_tensors[reference]
+        )
 
     def partials(self, step: int, operator: int, element: int) -> Array:
         """Return the accumulators of an element, as many as there may be."""
-        del step, operator, element
-        return cast(
-            "Array", _Accumulators(self.task.program.nodes[1].dtype.width, self.accumulators)
-        )
+        del step, element
+        program = self.task.program
+        size = program.arithmetic.accumulator_bytes or program.nodes[operator].dtype.width
+        return cast("Array", _Accumulators(size, self.accumulators))
 
 
 @dataclass(frozen=True)
@@ -103,7 +140,9 @@ class _Accumulators:
         return pack_partials([self.get(place) for place in places], self.size)
 
 
-def make_runs(task: Task, node: Node, bits: Sequence[int], element: int = 0) -> list[ElementRun]:
+def make_runs(
+    task: ElementTask, node: Node, bits: Sequence[int], element: int = 0
+) -> list[ElementRun]:
     """Return two runs that differ in the bits of an element and of those after it only."""
     runs = []
     for number, own in enumerate(bits):

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, cast
 
-from moot.contracts.model.checks import name_job, name_match
+from moot.contracts.model.checks import name_match
 from moot.contracts.model.invariants import copy_store
 from moot.contracts.model.referee import call
 from moot.contracts.model.types import (
@@ -15,29 +14,25 @@ from moot.contracts.model.types import (
     Message,
     Pair,
     Terms,
-    start_facts,
 )
-from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import Phase, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
-from moot.offchain.commitments.tags import Tag
-from moot.offchain.commitments.tensors import EMPTY_TOP, Array, TensorTree, compute_state_root
-from moot.offchain.commitments.tree import Digest, Tree
-from moot.offchain.disputes.play.players import find_move
-from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.commitments.tensors import EMPTY_TOP
+from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
-from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.task import Task
-from moot.sim.run_length import RunLengthTensor, RunLengthTree
-from tests.attacks.elements import _Accumulators
+from moot.sim.run_length import RunLengthTensor
+from tests.attacks.elements import ElementRun, ElementTask
+from tests.lockstep.spoiling import mutate
+from tests.lockstep.story import assemble, find_call, follow
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, Tape
-from tests.referee.search import decide
-from tests.referee.stage import mutate
+from tests.referee import stage
 
 F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 ONE, TWO, THREE = 0x3F800000, 0x40000000, 0x40400000
@@ -55,22 +50,7 @@ BENT_EVERY = 6
 """In one story of so many, all moves are tried in wrong ways first."""
 
 
-@dataclass(frozen=True)
-class OperatorTask(Task):
-    """A task of sources, an operator, and the sink of the state; only the last state differs."""
-
-    @cached_property
-    def start_root(self) -> Digest:
-        """The root of all states up to the last step."""
-        return compute_state_root([STATE.root])
-
-    @cached_property
-    def data_tree(self) -> Tree:
-        """The tree over all batches."""
-        return Tree(Tag.DATA_NODE, [tensor.root for tensor in BATCH] * self.steps)
-
-
-def make_task(node: Node, steps: int, every: int, arithmetic: Arithmetic = ORDERED) -> OperatorTask:
+def make_task(node: Node, steps: int, every: int, arithmetic: Arithmetic = ORDERED) -> ElementTask:
     """Return the job of an operator."""
 
     def copy(kind: Kind, origin: Origin, reference: int, dtype: DType) -> Node:
@@ -88,68 +68,7 @@ def make_task(node: Node, steps: int, every: int, arithmetic: Arithmetic = ORDER
     names = tuple(f"n{i}" for i in range(len(nodes)))
     program = Program((Slot("s", F32, SHAPE),), slots, nodes, names, ("",) * len(nodes))
     program = replace(program, arithmetic=arithmetic)
-    return OperatorTask(program, (), lambda _: (), steps, every)
-
-
-@dataclass
-class OperatorRun(Run):
-    """One member's run: its claim about the operator's output in the first step or in the last.
-
-    Attributes:
-        task: the job.
-        output: the output.
-        after: the root of the state that the member claims to come of it.
-        accumulators: returns what the member says of an accumulator of any element of a fold.
-        is_first: whether it is the first step, after which the member claims what is told apart.
-    """
-
-    task: Task
-    output: TensorTree
-    after: Digest
-    accumulators: Callable[[int], int]
-    is_first: bool = False
-
-    def __post_init__(self) -> None:
-        self.behaviour = Behaviour()
-
-    @cached_property
-    def history(self) -> Tree:
-        """The tree over the claimed history."""
-        return self._claim(Tag.HISTORY_NODE, len(self.task.checkpoints))
-
-    def interval(self, first: int) -> Tree:
-        """Return the tree over the states after the steps of an interval."""
-        count = min(self.task.checkpoint_every, self.task.steps - first)
-        return self._claim(Tag.INTERVAL_NODE, count)
-
-    def _claim(self, tag: Tag, count: int) -> Tree:
-        place = 0 if self.is_first else count - 1
-        return RunLengthTree(tag, count, {0: self.task.start_root, place: self.after})
-
-    def trace(self, step: int) -> Tree:
-        """Return the tree over the outputs of a step, and the state after it."""
-        del step
-        roots = (STATE.root, *(tensor.root for tensor in BATCH), self.output.root)
-        return Tree(Tag.TRACE_NODE, [*roots, STATE.root, self.after])
-
-    def state_tree(self, step: int) -> Tree:
-        """Return the tree over the state before a step."""
-        del step
-        return Tree(Tag.STATE_NODE, [STATE.root])
-
-    def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
-        """Return an operator's output, or a slot of the state or the batch."""
-        del step
-        if origin is Origin.NODE:
-            return (STATE, *BATCH, self.output, STATE)[reference]
-        return STATE if origin is Origin.STATE else BATCH[reference]
-
-    def partials(self, step: int, operator: int, element: int) -> Array:
-        """Return the accumulators of an element, as many as there may be."""
-        del step, element
-        program = self.task.program
-        size = program.arithmetic.accumulator_bytes or program.nodes[operator].dtype.width
-        return cast("Array", _Accumulators(size, self.accumulators))
+    return ElementTask(program, (), lambda _: (), steps, every, STATE, BATCH)
 
 
 @dataclass(frozen=True)
@@ -189,7 +108,7 @@ def tell_case(case: Case, arithmetic: Arithmetic, *, is_bent: bool) -> list[Call
         values = {0: case.common, case.element: own} if case.element else {0: own}
         output = RunLengthTensor(node.dtype, node.shape, values)
         claims = (output, bytes([number + 2]) * 32, _claim(case, own), case.is_first)
-        runs.append(OperatorRun(task, *claims))
+        runs.append(ElementRun(task, *claims))
     table = Table(task, runs)
     table.begin()
     table.play(Phase.LEAF if case.is_unproven or case.surplus else None, is_bent=is_bent)
@@ -224,14 +143,8 @@ class Table:
         """Open the job, let all join and the first two meet."""
         tape, terms = self.tape, self.terms
         tape.call("open_job", CLIENT, terms, value_wei=1001)
-        for member, run in self.seats.items():
-            digest = hash_commitment(tape.store, 0, member, run.history.top, SALT)
-            args = (0, digest, name_job(tape.store, 0))
-            tape.call("commit", member, *args, value_wei=terms.bond_wei)
-        tape.block = tape.store.jobs[0].commit_deadline + 1
-        for member, run in self.seats.items():
-            tape.call("reveal", member, 0, run.history.top, SALT)
-        tape.block = tape.store.jobs[0].reveal_deadline + 1
+        tops = {member: run.history.top for member, run in self.seats.items()}
+        assemble(tape, tops, SALT)
         self.meet(*list(self.seats)[:2])
 
     def meet(self, one: str, other: str) -> Pair:
@@ -244,17 +157,7 @@ class Table:
         """Make a call, and see what becomes of the matches."""
         seen = len(self.tape.log)
         reason = self.tape.call(name, sender, *args)
-        for event in self.tape.log[seen:]:
-            match event.name:
-                case "MatchStarted":
-                    position = cast("Any", event.args[3])
-                    self.boards[get_pair(event)] = Board(
-                        get_pair(event), position, start_facts(self.tape.store.arithmetic)
-                    )
-                case "Found" | "Moved":
-                    self.boards[get_pair(event)] = read_move(self.boards[get_pair(event)], event)
-                case "MatchEnded":
-                    del self.boards[get_pair(event)]
+        follow(self.boards, self.tape.log[seen:], self.tape.store.arithmetic)
         return reason
 
     def play(self, until: Phase | None = None, *, is_bent: bool = True) -> None:
@@ -275,12 +178,7 @@ class Table:
         """Return the next move of a match: its name, its sender and its arguments."""
         side = board.position.mover
         sender = (pair.first, pair.second)[side]
-        if board.position.phase in {Phase.LEAF, Phase.SINK}:
-            move = decide(cast("Any", self.seats[sender]), board, side)
-        else:
-            found = find_move(self.seats[sender], self.terms, board, side)
-            assert found is not None
-            move = found
+        move = find_call(cast("Any", self.seats[sender]), self.terms, board, side)
         return move.call, sender, (pair, board.position, *move.args)
 
     def try_in_vain(self, name: str, sender: str, *args: Any) -> None:
@@ -295,7 +193,7 @@ class Table:
 def _list_bent(args: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     """Yield a move's arguments with one thing changed."""
     for place, value in enumerate(args):
-        others = mutate(value)
+        others = mutate(value, stage.ACCOUNTS)
         if isinstance(value, int):
             others += [2, 3, value + 1, 1 << 32, 1 << 64]
         if place < 3:
@@ -428,7 +326,7 @@ def _tell_empty() -> Iterator[list[Call]]:
         table = Table(
             task,
             [
-                OperatorRun(task, _Claimed(top), bytes([number]) * 32, lambda _: 0)
+                ElementRun(task, _Claimed(top), bytes([number]) * 32, lambda _: 0)
                 for number, top in enumerate(tops, 2)
             ],
         )

@@ -11,8 +11,9 @@ from moot.offchain.commitments.tree import Tree, hash_root
 from moot.offchain.disputes.play.descents import make_dive, open_top
 from moot.sim.run_length import RunLengthTensor
 from moot.sim.synthetic_jobs import Lie
+from tests.attacks.elements import ElementRun
 from tests.mutants import operators
-from tests.mutants.operators import BATCH, EMPTY, F32, OperatorRun, Table
+from tests.mutants.operators import BATCH, EMPTY, F32, Table
 from tests.mutants.plans import SIZE, make_table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, SALT
@@ -56,7 +57,7 @@ def _enter_another(lies: list[Lie | None]) -> list[Call]:
     return table.tape.calls
 
 
-class _Strange(OperatorRun):
+class _Strange(ElementRun):
     """A member in whose trace a state stands where the operator's output should."""
 
     def trace(self, step: int) -> Tree:
@@ -70,7 +71,7 @@ class _Strange(OperatorRun):
 def _enter_from_an_operator(place: int) -> list[Call]:
     """Who has a state for an operator's output can't make it what is disputed."""
     task, output = operators.make_task(EMPTY, 2, 1), RunLengthTensor(F32, EMPTY.shape, {0: 0})
-    kinds = [OperatorRun, OperatorRun]
+    kinds = [ElementRun, ElementRun]
     kinds[place] = _Strange
     runs = [kind(task, output, bytes([n]) * 32, lambda _: 0) for n, kind in enumerate(kinds, 2)]
     table = Table(task, runs)
@@ -106,7 +107,7 @@ def _show_a_long_chunk(place: int) -> list[Call]:
     task, kinds = operators.make_task(node, 2, 1), [RunLengthTensor, RunLengthTensor]
     kinds[place] = _LongChunk
     runs = [
-        OperatorRun(task, kind(node.dtype, node.shape, {0: n}), bytes([n]) * 32, lambda _: 0)
+        ElementRun(task, kind(node.dtype, node.shape, {0: n}), bytes([n]) * 32, lambda _: 0)
         for n, kind in enumerate(kinds, 2)
     ]
     table = Table(task, runs)

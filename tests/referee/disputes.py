@@ -4,29 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.contracts.model.types import MIN_BOND_WEI, Address, Pair, Terms
-from moot.offchain.disputes.play.players import find_move
-from moot.offchain.disputes.referee.board import Board
+from moot.contracts.model.types import MIN_BOND_WEI, Address, Pair
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, make_task
-from tests.referee.search import decide
+from tests.lockstep.story import find_call
 from tests.referee.services import CHALLENGERS, PROVIDER, STRANGER, Services, make_receipt
 
 ONE_ANSWER = Size(checkpoints=1, checkpoint_every=5, operators=9, rows=8, columns=16, terms=70)
 """One checkpoint, after the last of a few steps, as answers have it."""
 LIE = Lie(step=3, operator=4, element=77, term=33)
-
-
-def find_call(
-    run: SyntheticRun, terms: Terms, pair: Pair, board: Board, member: Address
-) -> tuple[str, tuple[Any, ...]]:
-    """Return the move of the member that is to move: its name, and what follows the position.
-
-    Whoever gains by it, at a leaf or a sink the call that decides is made.
-    """
-    side = (pair.first, pair.second).index(member)
-    move = find_move(run, terms, board, side) or decide(run, board, side)
-    return move.call, move.args
 
 
 @dataclass
@@ -78,9 +64,10 @@ class Dispute:
         """Make the next move of a job's only match."""
         pair, board = self.both.look(pair.job_id)
         terms = self.both.store.jobs[pair.job_id].terms
-        member = (pair.first, pair.second)[board.position.mover]
-        name, args = find_call(self.runs[member], terms, pair, board, member)
-        return self.both.play(name, member, pair, board.position, *args)
+        side = board.position.mover
+        member = (pair.first, pair.second)[side]
+        move = find_call(self.runs[member], terms, board, side)
+        return self.both.play(move.call, member, pair, board.position, *move.args)
 
     def lose(self, loser: Address) -> None:
         """Let a member of the last job's only match lose it by silence, once it is to move."""

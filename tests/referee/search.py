@@ -24,11 +24,9 @@ from moot.contracts.model.types import (
     Claim,
     Dive,
     Event,
-    Facts,
     Job,
     Message,
     Pair,
-    Position,
     Store,
     Terms,
 )
@@ -36,12 +34,12 @@ from moot.contracts.model.watch import finish, may_play
 from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import Outcome, Phase, Revert, Standing, Status
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.disputes.play.openings import make_leaf
 from moot.offchain.disputes.play.players import Move, find_move, get_tree
-from moot.offchain.disputes.referee.board import Board, get_pair, get_place, read_move
+from moot.offchain.disputes.referee.board import Board, get_place
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.programs.graph import Origin
 from moot.sim.synthetic_jobs import SyntheticRun, SyntheticTask
+from tests.lockstep.story import decide, follow
 
 SALT = b"\x5a" * 32
 JOB = 0
@@ -215,15 +213,12 @@ class Search:
 
     def _read(self, boards: dict[Pair, Board], events: Iterable[Event]) -> dict[Pair, Board]:
         boards = dict(boards)
+        events = list(events)
+        follow(boards, events, self.task.arithmetic)
         for event in events:
-            match event.name, event.args[3:]:
-                case "MatchStarted", (Position() as position,):
-                    boards[get_pair(event)] = Board(get_pair(event), position, Facts())
-                case (("Found" | "Moved"), _):
-                    boards[get_pair(event)] = read_move(boards[get_pair(event)], event)
-                case "MatchEnded", (outcome, ending, _):
-                    del boards[get_pair(event)]
-                    self.found.endings[f"{ending.name} {outcome.name}"] += 1  # type: ignore[attr-defined]
+            if event.name == "MatchEnded":
+                outcome, ending, _ = event.args[3:]
+                self.found.endings[f"{ending.name} {outcome.name}"] += 1  # type: ignore[attr-defined]
         return boards
 
     def _is_live(self, world: World, pair: Pair) -> bool:
@@ -393,16 +388,6 @@ def list_detours(run: SyntheticRun, board: Board, move: Move) -> Iterator[Move]:
     ):
         if other.call != move.call:
             yield other
-
-
-def decide(run: SyntheticRun, board: Board, side: int) -> Move:
-    """Return the call that decides a match at its leaf or sink, whoever gains by it."""
-    place, program = board.facts, run.task.commitment
-    if board.position.phase is Phase.SINK:
-        trace, sink = run.trace(place.step), run.task.program.first_sink + board.position.index
-        return Move("prove_sink", (place, side, trace.node(0, sink), tuple(trace.proof(sink))))
-    leaf, encoding = make_leaf(run, place), program.encodings[place.operator]
-    return Move("leaf", (place, side, encoding, leaf.before, leaf.before_proof, leaf.evidence))
 
 
 def _start(world: World, sender: Address, pair: Pair) -> Call:

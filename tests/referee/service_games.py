@@ -35,8 +35,8 @@ from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.sim.synthetic_jobs import Lie, SyntheticRun
+from tests.lockstep.story import find_call
 from tests.machine import BALANCE_WEI
-from tests.referee.disputes import find_call
 from tests.referee.service_truth import (
     BURNER,
     DAY,
@@ -493,8 +493,8 @@ class Game:
                 winner: int | None = 1 - side
                 break
             terms = both.store.jobs[it.job_id].terms
-            name, args = find_call(_get_run(story), terms, pair, board, members[side])
-            assert both.play(name, members[side], pair, board.position, *args) is None
+            move = find_call(_get_run(story), terms, board, board.position.mover)
+            assert both.play(move.call, members[side], pair, board.position, *move.args) is None
             if pair not in both.store.matches:
                 outcome = both.log[it.job_id][-1].args[3]
                 players = (pair.first, pair.second)

@@ -4,8 +4,8 @@ Every choice is made by a function that picks one of several values, so that Hyp
 generators drive the same stage.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -16,22 +16,21 @@ from moot.contracts.model.types import (
     ZERO,
     Address,
     Dive,
-    Facts,
     Pair,
-    Position,
     Terms,
-    start_facts,
 )
 from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import LeafMode, Phase, Standing, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.disputes.play.players import find_move
-from moot.offchain.disputes.referee.board import Board, get_pair, read_move
+from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.sim.synthetic_jobs import Lie, Size, SyntheticRun, SyntheticTask, make_task
+from tests.lockstep.spoiling import Pick, spoil
+from tests.lockstep.story import decide, follow
 from tests.lockstep.twin import RefereeTwin
-from tests.referee.search import SALT, Call, decide, list_detours
+from tests.referee.search import SALT, Call, list_detours
 
 ACCOUNTS = tuple(f"0x{number:040x}" for number in range(0x1111, 0x9999, 0x1111))
 CLIENT, VERIFIER, *PROVIDERS = ACCOUNTS
@@ -59,11 +58,8 @@ LIES = (
 )
 """Some go with the same history, and some differ in the same place: in the first step, in an
 element, and in the state after the step, where the operator is their number."""
-HUGE = 1 << 255
 NO_DIVE = Dive(0, ZERO, (), ())
 NO_TOPS = (ZERO, ZERO)
-
-Pick = Callable[[Sequence[Any]], Any]
 
 
 @cache
@@ -95,10 +91,12 @@ class Stage:
     Args:
         twins: the referee.
         pick: makes every choice.
+        sizes: those of the jobs.
     """
 
     twins: RefereeTwin
     pick: Pick
+    sizes: Sequence[Size] = SIZES
     casts: list[Cast] = field(default_factory=list)
     made: list[tuple[Cast, Call]] = field(default_factory=list)
     accepted: int = 0
@@ -113,19 +111,10 @@ class Stage:
             return False
         self.accepted += 1
         self.made.append((cast, call))
+        follow(cast.boards, twins.store.events, twins.store.arithmetic)
         for event in twins.store.events:
-            match event.name, event.args[3:]:
-                case "MatchStarted", (Position() as position,):
-                    cast.boards[get_pair(event)] = Board(
-                        get_pair(event), position, start_facts(twins.store.arithmetic)
-                    )
-                case (("Found" | "Moved"), _):
-                    pair = get_pair(event)
-                    cast.boards[pair] = read_move(cast.boards[pair], event)
-                case "Claimed", _:
-                    self._recognise(cast, *event.args[1:3])
-                case "MatchEnded", _:
-                    del cast.boards[get_pair(event)]
+            if event.name == "Claimed":
+                self._recognise(cast, *event.args[1:3])
         return True
 
     def _recognise(self, cast: Cast, member: Any, top: Any) -> None:
@@ -142,7 +131,7 @@ class Stage:
 
     def open(self, size: Size | None = None, **changes: Any) -> None:
         """Open a job, of any size if not said otherwise; its terms may be absurd."""
-        size = size or self.pick(SIZES)
+        size = size or self.pick(self.sizes)
         stakes = Stakes(
             commit_blocks=6, reveal_blocks=6, window_blocks=4, clock_blocks=9, increment_blocks=2
         )
@@ -318,8 +307,7 @@ class Stage:
         if place < 0:
             self.make(cast, replace(call, sender=self.pick(ACCOUNTS)))
             return
-        changed = self.pick(mutate(call.args[place]))
-        args = (*call.args[:place], changed, *call.args[place + 1 :])
+        args = spoil(self.pick, call.args, ACCOUNTS, place)
         self.make(cast, replace(call, args=args))
 
     def repeat(self) -> None:
@@ -361,47 +349,3 @@ class Stage:
         deadlines = [job.commit_deadline, job.reveal_deadline, job.window_end]
         ahead = [d for d in deadlines if d >= self.twins.block] or [self.twins.block]
         self.twins.block = ahead[0] + self.pick((0, 1, 1, 1))
-
-
-def mutate(value: Any) -> list[Any]:
-    """Return other values of an argument's type."""
-    if isinstance(value, int):
-        return [value ^ 1, HUGE + value]
-    if isinstance(value, str):
-        return [account for account in ACCOUNTS if account != value]
-    if isinstance(value, bytes):
-        return _mutate_bytes(value)
-    if is_dataclass(value):
-        return _mutate_struct(value)
-    items = tuple(value)
-    others = [items[:-1], items + items[:1], items[::-1], items * 60]
-    return (
-        others + [(*items[:-1], changed) for changed in mutate(items[-1])] if items else [(ZERO,)]
-    )
-
-
-def _mutate_bytes(value: bytes) -> list[bytes]:
-    if not value:
-        return [b"\1"]
-    flipped = [bytes([value[0] ^ 1]) + value[1:], value[:-1] + bytes([value[-1] ^ 128])]
-    return flipped if len(value) == len(ZERO) else [*flipped, value[:-1], value + b"\1"]
-
-
-def _mutate_struct(value: Any) -> list[Any]:
-    if isinstance(value, Position | Facts):
-        return [replace(value, **change) for change in _list_changes(value)]
-    names = [entry.name for entry in fields(value)]
-    others = [replace(value, **{n: v}) for n in names for v in mutate(getattr(value, n))]
-    if isinstance(value, Dive) and value.nodes:
-        others.append(replace(value, node=value.nodes[0]))
-    return others
-
-
-def _list_changes(value: Position | Facts) -> Iterator[dict[str, Any]]:
-    """Yield other values of single fields, which fit into the words that they are packed in."""
-    for entry in fields(value):
-        old = getattr(value, entry.name)
-        if isinstance(old, Phase):
-            yield {entry.name: Phase(old % max(Phase) + 1)}
-        else:
-            yield {entry.name: old[::-1] if isinstance(old, tuple) else mutate(old)[0]}

@@ -34,11 +34,12 @@ from moot.offchain.disputes.referee.board import Board
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 from moot.sim.synthetic_jobs import Lie, Size
 from tests.lockstep.contracts import RefereeContract
+from tests.lockstep.story import decide
 from tests.lockstep.twin import RefereeTwin
 from tests.projection import compare_words
 from tests.quick import every, share
 from tests.referee.coverage import find_gaps
-from tests.referee.search import Call, decide
+from tests.referee.search import Call
 from tests.referee.stage import (
     ACCOUNTS,
     CLIENT,

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from moot.contracts.model.types import ZERO, Dive, Facts, Pair, Position
-from moot.contracts.model.words import hash_commitment, hash_job
 from moot.contracts.reasons import Phase, Reason
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree, get_width
 from moot.offchain.disputes.play.descents import make_dive
 from tests.lockstep.contracts import RefereeContract
+from tests.lockstep.story import assemble, meet
 from tests.lockstep.twin import RefereeTwin
 from tests.property.test_descents import CLIENT, FIRST, SECOND, START, make_terms
 from tests.quick import only
@@ -33,16 +33,8 @@ def start_match(twins: RefereeTwin, trees: Sequence[Tree]) -> tuple[Pair, Positi
     terms = make_terms(trees[0].count)
     twins.call("open_job", CLIENT, terms)
     twins.block += 1
-    for member, tree in zip((FIRST, SECOND), trees, strict=True):
-        digest = hash_commitment(twins.store, 0, member, tree.top, ZERO)
-        args = (0, digest, hash_job(twins.store.jobs[0]))
-        assert twins.call("commit", member, *args, value_wei=terms.bond_wei) is None
-    twins.block += 1
-    for member, tree in zip((FIRST, SECOND), trees, strict=True):
-        assert twins.call("reveal", member, 0, tree.top, ZERO) is None
-    twins.block += 1
-    tops = (trees[0].top, trees[1].top)
-    assert twins.call("start_match", CLIENT, 0, FIRST, SECOND, tops, (ZERO, ZERO)) is None
+    assemble(twins, {FIRST: trees[0].top, SECOND: trees[1].top})
+    assert meet(twins, CLIENT, FIRST, SECOND) is None
     pair = Pair(0, FIRST, SECOND)
     return pair, twins.watcher.positions[pair]
 

@@ -1,8 +1,6 @@
 """A contract upon which parts are demanded: its model beside the bytecode in a bare EVM."""
 
-import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from eth_abi import encode
@@ -99,23 +97,3 @@ class Vaults(Twin, Generic[VaultT]):
         types = ["bytes32", "uint256", "uint256", "uint256"]
         key = keccak256(encode(types, [hash_subject(subject), *where]))
         return unpack_demand(self.contract.view("demands", key))
-
-
-def spoil(rng: random.Random, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return arguments of which one is another."""
-    at = rng.randrange(len(args))
-    arg = args[at]
-    if isinstance(arg, int):
-        other: Any = rng.choice((arg + 1, max(arg - 1, 0), arg ^ 1, 1 << 54, 1 << 255))
-    elif isinstance(arg, bytes):
-        bit = rng.randrange(max(8 * len(arg), 1))
-        flipped = int.from_bytes(arg, "big") ^ (1 << bit)
-        other = flipped.to_bytes(len(arg), "big") if arg else b"\1"
-        if len(arg) != 32:
-            other = rng.choice((other, arg[:-1], arg + b"\0"))
-    elif isinstance(arg, tuple):
-        other = rng.choice((arg[1:], (*arg, bytes(32)), tuple(bytes(32) for _ in arg)))
-    else:
-        field = rng.choice(("job_id", "operators", "state_slots", "batch_slots", "steps"))
-        other = replace(arg, **{field: getattr(arg, field) + 1})
-    return (*args[:at], other, *args[at + 1 :])
