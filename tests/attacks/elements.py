@@ -82,7 +82,8 @@ class ElementRun(Run):
     @cached_property
     def history(self) -> Tree:
         """The tree over the claimed history."""
-        return self._claim(Tag.HISTORY_NODE, len(self.task.checkpoints))
+        count = -(-self.task.steps // self.task.checkpoint_every)
+        return self._claim(Tag.HISTORY_NODE, count)
 
     def interval(self, first: int) -> Tree:
         """Return the tree over the states after the steps of an interval."""

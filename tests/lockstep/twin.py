@@ -90,11 +90,14 @@ class Twin:
         before, reason = self.remember(), None
         held_wei, burned_wei = self._count_money()
         for each in self.sides:
-            each.model.events = []
+            # What is called has to forget them itself.
+            each.model.events = each.model.events if each is side else []
         try:
             call_model(side.model, name, message, *args, play=side.play)
         except Revert as refusal:
             reason = str(refusal)
+            for each in self.sides:
+                each.model.events = []
         self._book(message, held_wei, burned_wei)
         self.check(before, side, name, message, args, reason)
         return reason
