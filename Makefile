@@ -37,9 +37,7 @@ quick: $(READY)
 test-all: $(READY) lint
 	@$(BIN)/pytest -n 2 --dist loadfile
 
-# Tests are typed in the long suite: it runs seldom, and what it calls may have changed since.
 lint: style types
-	@$(BIN)/mypy --no-error-summary --package tests
 
 style: $(READY)
 	@$(BIN)/ruff check --quiet $(FILES)

@@ -30,13 +30,14 @@ _JUMPDEST = 0x5B
 class Result:
     """The result of a call: its logs as (topics, data), or the reason for which it was refused.
 
-    `emitters` are the contracts of which the logs are.
+    `emitters` are the contracts of which the logs are; `fees` is what whom it has cost, in wei.
     """
 
     output: bytes
     logs: tuple[tuple[tuple[int, ...], bytes], ...]
     reason: str | None
     emitters: tuple[bytes, ...] = ()
+    fees: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,19 @@ class Machine:
         entries = found.get_log_entries()
         logs = tuple((tuple(topics), data) for _, topics, data in entries)
         return Result(found.output, logs, None, tuple(emitter for emitter, _, _ in entries))
+
+    def answer(self, to: bytes, data: bytes, before: Words, **where: Any) -> tuple[Any, ...]:
+        """Make a call on a storage, which stays as it is.
+
+        Returns:
+            The reason for a refusal, or output, logs and all that is written.
+        """
+        memory = Memory(before)
+        self.remember_in(memory)
+        result = self.call(to, data, **where)
+        if result.reason is not None:
+            return (result.reason,)
+        return (result.output, result.logs, memory.list_changes())
 
     def remember_in(self, memory: Memory) -> None:
         """Let contracts read and write this storage, until this is called with another one."""

@@ -4,15 +4,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moot.contracts.model.abi import get_key, unpack_job
-from moot.contracts.model.referee import call
+from moot.contracts.model.referee import Memory, call
+from moot.contracts.model.signatures import SIGNATURE_BYTES
 from moot.contracts.model.types import Dive, Event, Message, Store, WideFacts
 from moot.contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
 from moot.contracts.reasons import Reason, Revert
 from moot.offchain.commitments.tags import CHUNK_BYTES
-from moot.offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
+from moot.offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES, MAX_RANK
 
 _MAX_HEIGHT, _MAX_SIBLINGS, _MAX_ARITY, _MAX_VALUES_BYTES = 56, 8, 16, 504
 _MAX_WIDE_VALUES_BYTES = 16 * 96
+_MAX_HEADER_BYTES = 2 + 8 * MAX_RANK
 _MAX_BYTES = {
     ("reach_chunk", 4): CHUNK_BYTES,
     ("pick_element", 3): CHUNK_BYTES,
@@ -26,12 +28,22 @@ _MAX_BYTES = {
     ("prove_operator", 2): 32_768,
     ("prove_operand", 2): MAX_NODE_BYTES,
     ("prove_operand", 7): 2_080,
+    ("show_operator", 2): MAX_NODE_BYTES,
+    ("demand", 4): _MAX_HEADER_BYTES,
+    ("show_chunk", 4): _MAX_HEADER_BYTES,
+    ("show_chunk", 5): CHUNK_BYTES,
+    ("challenge", 1): SIGNATURE_BYTES,
+    ("refute_answer", 1): SIGNATURE_BYTES,
+    ("prove_conflict", 1): SIGNATURE_BYTES,
+    ("prove_conflict", 2): SIGNATURE_BYTES,
+    ("prove_unlisted", 1): SIGNATURE_BYTES,
+    ("redeem", 2): SIGNATURE_BYTES,
 }
 """The greatest lengths, by call and argument."""
 
 
 def call_model(
-    store: Store, name: str, message: Message, *args: Any, play: Callable[..., Any] = call
+    store: Memory, name: str, message: Message, *args: Any, play: Callable[..., Any] = call
 ) -> tuple[Event, ...]:
     """Make a call on a model, unless the contract's types have no room for its arguments."""
     if not _fits(name, args):

@@ -10,7 +10,6 @@ from moot.contracts.model.abi import CALLED_THROUGH, pack_call
 from moot.contracts.model.types import Event, Message
 from moot.offchain.chain import Contract
 from tests.attacks.twin import Twin
-from tests.projection import call_model
 
 SOURCE = """
 # pragma version 0.4.3
@@ -114,8 +113,7 @@ class Puppet:
         referee, events = self.referee, tuple[Event, ...]()
         message = Message(self.address, value_wei, referee.chain.block_number() + 1)
         for name, *args in calls:
-            events = call_model(referee.store, name, message, *args)
-            referee.note(events)
+            events = referee.play_model(name, message, *args)
         self.send(*calls, value_wei=value_wei)
         referee.compare()
         return events

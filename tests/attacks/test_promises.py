@@ -10,7 +10,6 @@ from moot.contracts.compiler import compile_contract
 from moot.contracts.model.abi import pack_args
 from moot.contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
 from moot.contracts.model.types import NOBODY, ZERO
-from moot.contracts.model.words import hash_commitment, hash_job
 from moot.contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Status
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.commitments.tags import Tag
@@ -26,6 +25,7 @@ from moot.offchain.disputes.availability.demands import (
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.programs.limits import MAX_RANK
 from tests.attacks.puppet import SOURCE, Payday
+from tests.lockstep.story import commit
 from tests.quick import only
 from tests.referee.promises import (
     ANSWER_BLOCKS,
@@ -153,11 +153,9 @@ def test_a2_a_job_waits_for_no_demand(both: Promises) -> None:
     """Members claim, and the job is settled and paid, with demands open and the promise broken."""
     twins, terms = both.twins, both.terms
     top, member = b"\7" * 32, PROVIDERS[4]
-    digest = hash_commitment(twins.store, 0, member, top, ZERO)
     assert both.demand(ASKER, CHUNK) is None
     assert both.demand(OTHER, OPERATOR) is None
-    args = (0, digest, hash_job(twins.store.jobs[0]))
-    assert twins.call("commit", member, *args, value_wei=terms.bond_wei) is None
+    assert commit(twins, member, top) is None
     both.block += ANSWER_BLOCKS + 1
     job = twins.store.jobs[0]
     assert both.call("break_promise", ASKER, both.subject, *CHUNK) is None

@@ -1,4 +1,4 @@
-"""The model and the contract side by side: every call goes to both, and is compared."""
+"""The model and the contract on a chain, side by side: every call goes to both."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -14,25 +14,31 @@ from moot.offchain.chain import Chain, Contract
 from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.port import Outcome
 from moot.offchain.errors import Reverted
-from tests.projection import call_model, compare_words
+from tests.lockstep.twin import RefereeTwin, Side
+from tests.machine import Result
 
 
 class Twin(ChainReferee):
     """The deployed referee, with the model beside it.
 
-    After every call both must say the same: accepted or refused, and why; the events; every word
-    that is remembered; all balances. A refused call must have changed nothing on either.
+    What `RefereeTwin` compares is compared after every call. A refused call must have changed
+    nothing on either.
 
     A block of the chain holds one transaction, so that a call's block is known before it is sent.
     """
 
     def __init__(self, chain: Chain, contract: Contract) -> None:
         super().__init__(chain, contract, chain.block_number())
-        self.chain, self.contract = chain, contract
-        self.store = Store(chain.chain_id, contract.address)
+        self.contract = contract
         self.log: dict[int, list[Event]] = defaultdict(list)
         self.watched: list[str] = [*chain.accounts, contract.address, NOBODY]
         self._balances: tuple[bytes, dict[str, int]] = b"", {}
+        self.both = _OnChain(self)
+
+    @property
+    def store(self) -> Store:
+        """What the model remembers."""
+        return self.both.store
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call on both, and compare them.
@@ -41,20 +47,11 @@ class Twin(ChainReferee):
             Revert: both refuse the call, for the same reason.
         """
         message = Message(sender, value_wei, self.chain.block_number() + 1)
-        held, burned_wei = self._get_balances(), self.store.burned_wei
-        try:
-            events = call_model(self.store, name, message, *args)
-        except Revert as refusal:
-            self._refuse(name, message, *args, reason=Reason(refusal.reason))
-            raise
-        outcome = super().transact(name, *args, sender=sender, value_wei=value_wei)
-        assert outcome.events == events
-        self.note(events)
-        assert outcome.receipt is not None
-        fee_wei = outcome.receipt.gas_used * outcome.receipt.effective_gas_price
-        self._compare_money(held, message, events, fee_wei, self.store.burned_wei - burned_wei)
-        self._compare_words(_get_job_id(events))
-        return outcome
+        reason = self.both.tell(self.both.sides[0], name, message, args)
+        if reason is not None:
+            raise Revert(Reason(reason))
+        self.note()
+        return self.both.outcome
 
     def call(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> Sequence[Event]:
         """Make a call on both, and return its events."""
@@ -66,46 +63,22 @@ class Twin(ChainReferee):
             self.transact(name, *args, sender=sender, value_wei=value_wei)
         return refusal.value.reason
 
-    def _refuse(self, name: str, message: Message, *args: Any, reason: Reason) -> None:
-        before, storage = self._get_balances(), self._get_storage()
-        with pytest.raises(Reverted) as refusal:
-            super().transact(name, *args, sender=message.sender, value_wei=message.value_wei)
-        assert refusal.value.reason == reason, (name, args)
-        assert self._get_storage() == storage
-        after = self._get_balances()
-        fee_wei = before[message.sender] - after[message.sender]
-        # What is left of the fee above the base fee goes to whoever makes the block.
-        assert after[NOBODY] - before[NOBODY] <= fee_wei
-        assert {**after, message.sender: 0, NOBODY: 0} == {**before, message.sender: 0, NOBODY: 0}
+    def play_model(self, name: str, message: Message, *args: Any) -> Sequence[Event]:
+        """Make a call on the model only, which must be accepted, and return its events."""
+        assert self.both.play_model(self.both.sides[0], name, message, args) is None
+        self.note()
+        return self.both.events
 
-    def _compare_money(
-        self,
-        held: dict[str, int],
-        message: Message,
-        events: Sequence[Event],
-        fee_wei: int,
-        burned_wei: int,
-    ) -> None:
-        collected = sum(_read_amount(event) for event in events if event.name == "Collected")
-        expected = held | {self.address: self.store.balance_wei}
-        expected[message.sender] += collected - message.value_wei - fee_wei
-        expected[NOBODY] += burned_wei + fee_wei - self._get_base_fee()
-        assert self._get_balances() == expected
-
-    def note(self, events: Sequence[Event]) -> None:
-        """Add the events of a call to those of its job."""
-        self.log[_get_job_id(events)] += events
+    def note(self) -> None:
+        """Add the events of the last call to those of its job."""
+        events = self.both.events
+        self.log[int(str(events[0].args[0]))] += events
 
     def compare(self) -> None:
         """Compare the storage of both, and the contract's balance."""
         for job_id in range(len(self.store.jobs)):
-            self._compare_words(job_id)
+            self.both.compare_job(job_id)
         assert self.balance(self.address) == self.store.balance_wei
-
-    def _compare_words(self, job_id: int) -> None:
-        """Compare every word that is remembered of a job."""
-        assert self.job(job_id) == self.store.jobs[job_id]
-        compare_words(self.contract.call, self.store, job_id)
 
     def mine_to(self, block: int) -> None:
         """Mine blocks so that the next call is in this block."""
@@ -116,12 +89,13 @@ class Twin(ChainReferee):
     @contextmanager
     def branch(self) -> Iterator[None]:
         """Let the test go on from here, and bring the chain and the model back afterwards."""
-        mark, store, log = self.chain.snapshot(), deepcopy(self.store), deepcopy(self.log)
+        both, (side,) = self.both, self.both.sides
+        mark, kept = self.chain.snapshot(), deepcopy((side.model, both.watcher, self.log))
         try:
             yield
         finally:
             self.chain.revert(mark)
-            self.store, self.log = store, log
+            side.model, both.watcher, self.log = kept
 
     @property
     def leaf(self) -> Contract:
@@ -167,9 +141,70 @@ class Twin(ChainReferee):
         return account.storage_root, account.balance
 
 
-def _get_job_id(events: Sequence[Event]) -> int:
-    return int(str(events[0].args[0]))
+class _Port:
+    """The referee on a chain as a twin asks it.
+
+    Attributes:
+        outcome: what has come of the last call that was accepted.
+    """
+
+    def __init__(self, referee: Twin) -> None:
+        self._referee = referee
+        self.machine, self.address, self.arithmetic = self, referee.address, referee.arithmetic
+        self.chain_id, self.view = referee.chain_id, referee.contract.call
+        self.outcome = Outcome((), None)
+
+    def balance(self, address: str) -> int:
+        """Return a balance in wei."""
+        return self._referee._get_balances()[address]
+
+    def call(self, name: str, message: Message, args: Sequence[Any]) -> Result:
+        """Make a call in a transaction; a refused one changes nothing."""
+        referee, sender = self._referee, message.sender
+        before, storage = referee._get_balances(), referee._get_storage()
+        value = {"sender": sender, "value_wei": message.value_wei}
+        try:
+            self.outcome = ChainReferee.transact(referee, name, *args, **value)
+        except Reverted as refusal:
+            assert referee._get_storage() == storage
+            after = referee._get_balances()
+            fee_wei = before[sender] - after[sender]
+            tip_wei = after[NOBODY] - before[NOBODY]
+            # What is left of the fee above the base fee goes to whoever makes the block.
+            assert tip_wei <= fee_wei
+            return Result(b"", (), refusal.reason, fees={sender: fee_wei, NOBODY: -tip_wei})
+        receipt = self.outcome.receipt
+        assert receipt is not None
+        fee_wei = receipt.gas_used * receipt.effective_gas_price
+        tip_wei = fee_wei - referee._get_base_fee()
+        return Result(b"", (), None, fees={sender: fee_wei, NOBODY: -tip_wei})
+
+    def has_announced(self, result: Result, block: int, events: Sequence[Event]) -> bool:
+        """Whether the events of the last call are those of the model."""
+        del block
+        return result.reason is not None or [*self.outcome.events] == [*events]
 
 
-def _read_amount(event: Event) -> int:
-    return int(str(event.args[2]))
+class _OnChain(RefereeTwin):
+    """The twin of a referee on a chain, where others make calls in between, and calls cost fees."""
+
+    def __init__(self, referee: Twin) -> None:
+        self._referee, self._port = referee, _Port(referee)
+        super().__init__(referee.watched, self._port)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What has come of the last call that was accepted."""
+        return self._port.outcome
+
+    def play_model(
+        self, side: Side[Any], name: str, message: Message, args: tuple[Any, ...]
+    ) -> str | None:
+        """Make a call of the model; what everybody has before it, the chain says."""
+        self.balances = dict(self._referee._get_balances())
+        return super().play_model(side, name, message, args)
+
+    def compare_job(self, job_id: int) -> None:
+        """Compare every word that is remembered of a job, and the job as everybody reads it."""
+        super().compare_job(job_id)
+        assert self._referee.job(job_id) == self.store.jobs[job_id]

@@ -5,10 +5,8 @@ a test red.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, partial
+from functools import cache
 from itertools import islice
-
-import numpy as np
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
@@ -19,10 +17,8 @@ from tests.mutants.places import tell_verdicts
 from tests.mutants.plans import tell_plans
 from tests.mutants.replay import Call, Story
 from tests.mutants.strange import tell_strange
-from tests.mutants.tape import Tape
-from tests.mutants.teller import Teller
 from tests.mutants.vectors import ask_chosen, ask_encodings, ask_leaves, ask_sums
-from tests.mutants.walks import take_walk
+from tests.mutants.walks import draw_size, take_walk
 
 DRAWN = 60
 WALKS = 40
@@ -49,7 +45,10 @@ def list_groups(arithmetic: Arithmetic) -> Mapping[str, Tell]:
         "operators": lambda step: _take(tell_operators(arithmetic), step),
         "leaves": lambda _: _take([ask_leaves(arithmetic)]),
         "walks": lambda step: _take(take_walk(seed, arithmetic) for seed in range(0, WALKS, step)),
-        "drawn": lambda step: _take(map(partial(_draw, arithmetic), range(0, DRAWN, step))),
+        "drawn": lambda step: _take(
+            take_walk(seed, arithmetic, [draw_size(seed)])
+            for seed in range(WALKS, WALKS + DRAWN, step)
+        ),
     }
     if arithmetic != ORDERED:
         planned: dict[str, Tell] = {
@@ -73,11 +72,6 @@ def _take(
     told: Iterable[list[Call]], step: int = 1, *, is_planned: bool = False
 ) -> Iterator[Story]:
     return (Story(calls, is_planned) for calls in islice(told, 0, None, step))
-
-
-def _draw(arithmetic: Arithmetic, number: int) -> list[Call]:
-    stream = np.random.SeedSequence(7).spawn(DRAWN)[number]
-    return Teller(np.random.default_rng(stream), Tape(arithmetic)).tell()
 
 
 def _tell_folds(arithmetic: Arithmetic) -> Iterator[list[Call]]:

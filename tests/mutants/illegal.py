@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from moot.contracts.model.checks import name_job
 from moot.contracts.model.types import ZERO
-from moot.contracts.model.words import hash_commitment
 from moot.offchain.programs.graph import Program
+from tests.lockstep.spoiling import mutate
+from tests.lockstep.story import assemble, join, meet
 from tests.mutants.plans import make_table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape
+from tests.referee import stage
 from tests.referee.illegal import (
     LEGAL,
     LONGEST,
@@ -27,7 +28,6 @@ from tests.referee.illegal import (
     wrap_round,
 )
 from tests.referee.programs import every_kind
-from tests.referee.stage import mutate
 
 
 def tell_illegal() -> Iterator[list[Call]]:
@@ -70,25 +70,15 @@ def _open(shown: Shown) -> Tape:
 def _tell(shown: Shown, name: str, args: tuple[Any, ...], number: int) -> list[Call]:
     """Let members join, and prove that the job is not legal, in wrong ways first."""
     tape = _open(shown)
-    job = tape.store.jobs[0]
-    bond_wei, top = job.terms.bond_wei, bytes([number % 250 + 1]) * 32
-    for member in MEMBERS[:3]:
-        digest = hash_commitment(tape.store, 0, member, top, SALT)
-        tape.call("commit", member, 0, digest, name_job(tape.store, 0), value_wei=bond_wei)
-    tape.block = job.commit_deadline + 1
-    for member in MEMBERS[:2]:
-        tape.call("reveal", member, 0, top, SALT)
-    tape.block = job.reveal_deadline + 1
-    late = MEMBERS[3]
-    tape.call("join", late, 0, ZERO, name_job(tape.store, 0), value_wei=bond_wei)
-    first, second = sorted((MEMBERS[0], late), key=lambda account: int(account, 16))
-    tops = (top, ZERO) if first == MEMBERS[0] else (ZERO, top)
-    tape.call("start_match", CLIENT, 0, first, second, tops, (ZERO, ZERO))
+    top, late = bytes([number % 250 + 1]) * 32, MEMBERS[3]
+    assemble(tape, dict.fromkeys(MEMBERS[:3], top), SALT, hidden=MEMBERS[2:3])
+    join(tape, late, ZERO)
+    meet(tape, CLIENT, MEMBERS[0], late)
     if number % 2:
         _beat_one(tape)
     for place, value in enumerate(args):
         if not isinstance(value, bool):
-            for other in mutate(value):
+            for other in mutate(value, stage.ACCOUNTS):
                 _try(tape, name, (*args[:place], other, *args[place + 1 :]))
     for sender in (CLIENT, *MEMBERS[:1]):
         tape.note("annul", sender, 0)

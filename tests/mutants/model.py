@@ -1,45 +1,35 @@
 """The judge of mutants of the model, by the stories of the corpus and the original's answers."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
+from tests.mutants import promises_model
 from tests.mutants.corpus import make_corpus
 from tests.mutants.generate import Mutant
-from tests.mutants.replay import replay_model
+from tests.mutants.replay import Story, replay_model
 from tests.mutants.tape import CHAIN_ID
 
 
-class Judge:
-    """A judge that knows the model's answers; a process with one may judge one mutant.
-
-    Attributes:
-        SECONDS: how long a mutant may take; one that takes longer goes round in a loop.
-        order: the places of the stories, those first that have told mutants apart lately.
-    """
+class Judge(promises_model.Judge):
+    """A judge that knows the answers of the model of the referee."""
 
     SECONDS: ClassVar[int] = 12
 
-    def __init__(self) -> None:
-        self._stories = make_corpus()
-        self._said: Sequence[list[str]] = [
-            list(replay_model(story.calls, CHAIN_ID)) for story in self._stories
-        ]
-        self.order = list(range(len(self._stories)))
+    def record(self) -> Sequence[Story]:
+        """Return what is asked: the stories of the corpus."""
+        return make_corpus()
 
-    def judge(self, mutant: Mutant) -> tuple[str, int]:
-        """Return what becomes of a mutant, and the place of the story that kills it."""
-        try:
-            _install(mutant)
-        except Exception:  # noqa: BLE001 - a mutant may fail in any way
-            return "stillborn", -1
-        for place in self.order:
-            said = replay_model(self._stories[place].calls, CHAIN_ID)
-            if any(new != old for new, old in zip(said, self._said[place], strict=True)):
-                return "killed", place
-        return "survived", -1
+    def ask(self, said: Story) -> Iterator[str]:
+        """Yield what the model says to each call of a story, and at last how it stands."""
+        return replay_model(said.calls, CHAIN_ID)
+
+    @staticmethod
+    def install(mutant: Mutant) -> None:
+        """Run a module's mutant in place of it."""
+        _install(mutant)
 
 
 def _install(mutant: Mutant) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from moot.contracts.model.checks import name_job, name_match
+from moot.contracts.model.checks import name_match
 from moot.contracts.model.referee import call
 from moot.contracts.model.types import (
     MIN_BOND_WEI,
@@ -15,7 +15,6 @@ from moot.contracts.model.types import (
     Terms,
     copy_store,
 )
-from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import Phase, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.functions import DType, Function
@@ -32,9 +31,11 @@ from moot.sim.synthetic.calls import find_call
 from moot.sim.synthetic.operators import OperatorRun, OperatorTask
 from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.attacks.elements import make_runs
+from tests.lockstep.spoiling import mutate
+from tests.lockstep.story import assemble
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, Tape
-from tests.referee.stage import mutate
+from tests.referee import stage
 
 F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 ONE, TWO, THREE = 0x3F800000, 0x40000000, 0x40400000
@@ -128,14 +129,8 @@ class Table:
         """Open the job, let all join and the first two meet."""
         tape, terms = self.tape, self.terms
         tape.call("open_job", CLIENT, terms, value_wei=1001)
-        for member, run in self.seats.items():
-            digest = hash_commitment(tape.store, 0, member, run.history.top, SALT)
-            args = (0, digest, name_job(tape.store, 0))
-            tape.call("commit", member, *args, value_wei=terms.bond_wei)
-        tape.block = tape.store.jobs[0].commit_deadline + 1
-        for member, run in self.seats.items():
-            tape.call("reveal", member, 0, run.history.top, SALT)
-        tape.block = tape.store.jobs[0].reveal_deadline + 1
+        tops = {member: run.history.top for member, run in self.seats.items()}
+        assemble(tape, tops, SALT)
         self.meet(*list(self.seats)[:2])
 
     def meet(self, one: str, other: str) -> Pair:
@@ -183,7 +178,7 @@ class Table:
 def _list_bent(args: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     """Yield a move's arguments with one thing changed."""
     for place, value in enumerate(args):
-        others = mutate(value)
+        others = mutate(value, stage.ACCOUNTS)
         if isinstance(value, int):
             others += [2, 3, value + 1, 1 << 32, 1 << 64]
         if place < 3:

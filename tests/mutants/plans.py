@@ -18,6 +18,7 @@ from moot.contracts.model.words import hash_commitment, hash_job
 from moot.contracts.reasons import LeafMode, Phase
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 from moot.sim.synthetic.products import Lie, ProductRun, Size, make_task
+from tests.lockstep.story import commit, join
 from tests.mutants.operators import Table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape
@@ -187,8 +188,7 @@ def _tell_settling(revealed: int) -> list[Call]:
     top = next(iter(table.seats.values())).history.top
     tape.call("open_job", CLIENT, terms, value_wei=1001)
     for member in table.seats:
-        digest = hash_commitment(tape.store, 0, member, top, SALT)
-        tape.call("commit", member, 0, digest, name_job(tape.store, 0), value_wei=terms.bond_wei)
+        commit(tape, member, top, SALT)
     job = tape.store.jobs[0]
     tape.block = job.commit_deadline + 1
     for member in list(table.seats)[:revealed]:
@@ -361,14 +361,14 @@ def _show_wrong(table: Table, meet: Sequence[Any]) -> None:
 
 def _come_late(table: Table) -> None:
     """Join claims of which nobody is left, in the last block for it or in the next."""
-    tape, bond = table.tape, table.terms.bond_wei
+    tape = table.tape
     newcomers = [m for m in MEMBERS[5:] if (0, m) not in tape.store.members]
     gone = [c.top for c in tape.store.claims.values() if not c.contenders and c.meeting]
     if not newcomers or not gone or len(tape.calls) % 2:
         return
     end = max(c.window_end for c in tape.store.claims.values() if c.top == gone[-1])
     tape.block = max(tape.block, end + len(tape.calls) % 3 // 2)
-    tape.call("join", newcomers[0], 0, gone[-1], name_job(tape.store, 0), value_wei=bond)
+    join(tape, newcomers[0], gone[-1])
 
 
 def _tell_dead_match(lies: Sequence[int], *, is_first: bool) -> list[Call]:
@@ -439,8 +439,7 @@ def _tell_revival(outcome: int) -> list[Call]:
     table.begin()
     _rule(table, one, other, outcome)
     gone = 0 if outcome == 1 else 1
-    args = (0, tops[gone], name_job(tape.store, 0))
-    tape.call("join", newcomer, *args, value_wei=table.terms.bond_wei)
+    join(tape, newcomer, tops[gone])
     tape.block = tape.store.jobs[0].window_end + 1
     left = (one, other)[1 - gone]
     for first, second in ((left, third), (third, newcomer), (left, newcomer)):

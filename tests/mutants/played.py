@@ -144,7 +144,9 @@ class _Recorder:
 
     def begin(self, vaults: "Vaults[Any]") -> None:
         """Note which contract a machine has, and record what its model is asked."""
-        name, play = vaults.play.__module__.rpartition(".")[2], vaults.play
+        (side,) = vaults.sides
+        play = side.play
+        name = play.__module__.rpartition(".")[2]
         self._names[id(vaults.machine)] = name, vaults.contract.raw
         self.notes.add_balance(vaults.machine, vaults.contract.raw)
 
@@ -152,7 +154,7 @@ class _Recorder:
             self.said.append(Said(name, copy_vault(vault), call, message, args))
             return play(vault, call, message, *args)
 
-        vaults.play = record
+        side.play = record
 
     def make_call(self) -> Any:
         """Return what machines do instead of a call."""

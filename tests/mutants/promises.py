@@ -13,16 +13,16 @@ from typing import Any, ClassVar
 from moot.contracts.compiler import SOURCE_DIR, Artifact, read_sources
 from moot.contracts.deployment import deploy_referee
 from moot.contracts.model.types import NOBODY
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.errors import CompileError
-from tests.machine import Machine, Memory
+from tests.machine import Deployed, Machine
 from tests.mutants.apart import run_apart
 from tests.mutants.build import Function, Map, build, load
 from tests.mutants.generate import Mutant
 from tests.mutants.played import Made, play_tests
 from tests.referee.stage import ACCOUNTS
 
-CONTRACTS = ("availability", "delivery")
 RECORDING_SECONDS = 1_000
 
 
@@ -35,36 +35,15 @@ class Probe:
     functions: frozenset[Function]
 
 
-Recording = Callable[[], tuple[dict[str, Artifact], list[Probe]]]
-Answering = Callable[[Made], tuple[Any, ...] | None]
+Stages = Mapping[str, tuple[Machine, Deployed]]
+"""The contracts by their names, each in a machine, which may be another's, too."""
 
 
-class Stage:
-    """A machine with the referee and one of the contracts."""
-
-    def __init__(self, artifact: Artifact) -> None:
-        self.machine = Machine((*ACCOUNTS, NOBODY))
-        deploy_referee(self.machine, NOBODY, ORDERED)
-        self.raw = self.machine.deploy(artifact).raw
-
-    def ask(self, made: Made) -> tuple[Any, ...]:
-        """Make a call; return the reason for a refusal, or output, logs and what is written."""
-        return ask(self.machine, self.raw, made)
-
-
-def ask(machine: Machine, raw: bytes, made: Made) -> tuple[Any, ...]:
-    """Make a call of a contract of a machine, on the storage that it was made on.
-
-    Returns:
-        The reason for a refusal, or output, logs and what is written.
-    """
-    memory = Memory(made.before)
-    machine.remember_in(memory)
+def ask(stages: Stages, made: Made) -> tuple[Any, ...]:
+    """Make a call of a contract, on the storage that it was made on: see `Machine.answer`."""
+    machine, contract = stages[made.contract]
     where = {"sender": made.sender, "value_wei": made.value_wei, "block": made.block}
-    result = machine.call(raw, made.data, **where)  # type: ignore[arg-type] # by name
-    if result.reason is not None:
-        return (result.reason,)
-    return (result.output, result.logs, memory.list_changes())
+    return machine.answer(contract.raw, made.data, made.before, **where)
 
 
 class Judge:
@@ -74,29 +53,45 @@ class Judge:
         SECONDS: how long a mutant may take.
         CONTRACTS: the names of the contracts.
         EVERYWHERE: functions of which no call is known not to enter them.
-        RECORD: compiles the contracts, and records what they answer.
+        ARITHMETIC: that of the referee.
         order: the places of the calls, those first that have told mutants apart lately.
     """
 
     SECONDS: ClassVar[int] = 300
-    CONTRACTS: ClassVar[tuple[str, ...]] = CONTRACTS
+    CONTRACTS: ClassVar[tuple[str, ...]] = ("availability", "delivery")
     EVERYWHERE: ClassVar[frozenset[str]] = frozenset({""})
-    RECORD: ClassVar[Recording]
+    ARITHMETIC: ClassVar[Arithmetic] = ORDERED
 
     def __init__(self) -> None:
-        self._sources = read_sources(SOURCE_DIR, ORDERED.contracts)
+        self._sources = read_sources(SOURCE_DIR, self.ARITHMETIC.contracts)
         self._closures = {name: frozenset(self._close(f"{name}.vy")) for name in self.CONTRACTS}
-        self._originals, self._probes = run_apart(self.RECORD, seconds=RECORDING_SECONDS)
+        self._originals, self._probes = run_apart(self.record, seconds=RECORDING_SECONDS)
         for name in self.CONTRACTS:
             load(name, self._sources)
         self.order = list(range(len(self._probes)))
+
+    @staticmethod
+    def deploy(artifacts: Mapping[str, Artifact]) -> Stages:
+        """Deploy the contracts, each in a machine of its own, behind the referee."""
+        stages = {}
+        for name, artifact in artifacts.items():
+            machine = Machine((*ACCOUNTS, NOBODY))
+            deploy_referee(machine, NOBODY, ORDERED)
+            stages[name] = (machine, machine.deploy(artifact))
+        return stages
+
+    @staticmethod
+    def play() -> list[Made]:
+        """Return the calls that the tests make."""
+        return play_tests()[0]
 
     def _close(self, file: str) -> Iterator[str]:
         """Yield the files that one imports, itself included."""
         yield file
         for module in re.findall(r"^import (\w+)$", self._sources[file], re.MULTILINE):
-            if f"{module}.vy" in self._sources:
-                yield from self._close(f"{module}.vy")
+            for suffix in (".vy", ".vyi"):
+                if f"{module}{suffix}" in self._sources:
+                    yield from self._close(f"{module}{suffix}")
 
     def judge(self, mutant: Mutant) -> tuple[str, int]:
         """Return what becomes of a mutant, and the place of the call that kills it, if one does."""
@@ -108,51 +103,48 @@ class Judge:
             return "stillborn", -1
         if all(artifacts[name].bytecode == self._originals[name].bytecode for name in names):
             return "same", -1
-        answer = self.open(artifacts)
-        is_everywhere = mutant.function in self.EVERYWHERE
+        answer = self.open({**self._originals, **artifacts})
         for place in self.order:
             probe = self._probes[place]
-            is_near = is_everywhere or (mutant.file, mutant.function) in probe.functions
-            if is_near and answer(probe.made) not in (None, probe.answer):
+            if self.can_reach(probe, mutant) and answer(probe) != probe.answer:
                 return "killed", place
         return "survived", -1
 
-    def open(self, artifacts: Mapping[str, Artifact]) -> Answering:
-        """Return what answers calls by contracts of which some are mutants.
+    def open(self, artifacts: Mapping[str, Artifact]) -> Callable[[Any], tuple[Any, ...]]:
+        """Return what makes recorded calls of some contracts."""
+        stages = self.deploy(artifacts)
+        return lambda probe: ask(stages, probe.made)
 
-        It returns None for a call of a contract that is none of these.
-        """
-        stages = {name: Stage(artifact) for name, artifact in artifacts.items()}
-        return lambda made: stages[made.contract].ask(made) if made.contract in stages else None
+    def can_reach(self, probe: Any, mutant: Mutant) -> bool:
+        """Whether a call may run the changed code; constants always do."""
+        is_everywhere = mutant.function in self.EVERYWHERE
+        return is_everywhere or (mutant.file, mutant.function) in probe.functions
 
+    def build(self) -> tuple[dict[str, Artifact], dict[str, Map]]:
+        """Return the contracts as they are, and where their functions are in their code."""
+        artifacts = {
+            name: run_apart(build, name, self._sources, seconds=RECORDING_SECONDS)
+            for name in self.CONTRACTS
+        }
+        return artifacts, {name: Map(name, self._sources) for name in self.CONTRACTS}
 
-def _record() -> tuple[dict[str, Artifact], list[Probe]]:
-    """Compile the contracts, and record what they answer to the calls of the tests."""
-    sources = read_sources(SOURCE_DIR, ORDERED.contracts)
-    artifacts = {
-        name: run_apart(build, name, sources, seconds=RECORDING_SECONDS) for name in CONTRACTS
-    }
-    calls: list[Made] = run_apart(_play, seconds=RECORDING_SECONDS)
-    maps = {name: Map(name, sources) for name in CONTRACTS}
-    stages = {name: Stage(artifact) for name, artifact in artifacts.items()}
-    jumps: list[tuple[bytes, int]] = []
-    stages[CONTRACTS[0]].machine.watch_jumps(lambda *jump: jumps.append(jump))
-    seen: Counter[tuple[str, int]] = Counter()
-    probes: list[tuple[int, Probe]] = []
-    for made in calls:
-        jumps.clear()
-        answer, raw = stages[made.contract].ask(made), stages[made.contract].raw
-        way = (made.contract, hash(tuple(jumps)))
-        seen[way] += 1
-        places = {place for code, place in jumps if code == raw}
-        found = {maps[made.contract].find(place) for place in places}
-        probes.append((seen[way], Probe(made, answer, frozenset(it for it in found if it))))
-    # Those first that take a way through the code which few have taken before.
-    return artifacts, [probe for _, probe in sorted(probes, key=lambda each: each[0])]
-
-
-def _play() -> list[Made]:
-    return play_tests()[0]
-
-
-Judge.RECORD = staticmethod(_record)
+    def record(self) -> tuple[dict[str, Artifact], list[Any]]:
+        """Compile the contracts, and record what they answer to the calls of the tests."""
+        calls: list[Made] = run_apart(self.play, seconds=RECORDING_SECONDS)
+        artifacts, maps = self.build()
+        stages, jumps = self.deploy(artifacts), list[tuple[bytes, int]]()
+        machine, _ = stages[self.CONTRACTS[0]]
+        machine.watch_jumps(lambda *jump: jumps.append(jump))
+        seen: Counter[tuple[str, int]] = Counter()
+        probes: list[tuple[int, Probe]] = []
+        for made in calls:
+            jumps.clear()
+            answer = ask(stages, made)
+            way = (made.contract, hash(tuple(jumps)))
+            seen[way] += 1
+            machine, _ = stages[made.contract]
+            near = {it.raw: maps[name] for name, (its, it) in stages.items() if its is machine}
+            found = {near[code].find(place) for code, place in set(jumps) if code in near}
+            probes.append((seen[way], Probe(made, answer, frozenset(it for it in found if it))))
+        # Those first that take a way through the code which few have taken before.
+        return artifacts, [probe for _, probe in sorted(probes, key=lambda each: each[0])]

@@ -1,6 +1,7 @@
 """The judge of mutants of the models of promises and premiums, by the calls of their tests."""
 
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from types import FunctionType
 from typing import Any, ClassVar
@@ -8,7 +9,7 @@ from typing import Any, ClassVar
 from moot.contracts.reasons import Revert
 from tests.mutants.apart import run_apart
 from tests.mutants.generate import Mutant
-from tests.mutants.played import Said, copy_vault, play_tests
+from tests.mutants.played import copy_vault, play_tests
 
 RECORDING_SECONDS = 1_000
 
@@ -18,44 +19,60 @@ class Judge:
 
     Attributes:
         SECONDS: how long a mutant may take; one that takes longer goes round in a loop.
-        order: the places of the calls, those first that have told mutants apart lately.
+        order: the places of what is asked, that first which has told mutants apart lately.
     """
 
     SECONDS: ClassVar[int] = 60
 
     def __init__(self) -> None:
-        self._said: list[Said] = run_apart(_play, seconds=RECORDING_SECONDS)
-        self._answers = [_ask(said) for said in self._said]
-        self.order = list(range(len(self._said)))
+        self._asked = self.record()
+        self._answers = [list(self.ask(each)) for each in self._asked]
+        self.order = list(range(len(self._asked)))
+
+    def record(self) -> Sequence[Any]:
+        """Return what is asked: the calls that the tests make."""
+        said: Sequence[Any] = run_apart(self.play, seconds=RECORDING_SECONDS)
+        return said
+
+    @staticmethod
+    def play() -> Sequence[Any]:
+        """Return the calls of models that the tests make."""
+        return play_tests()[1]
+
+    def ask(self, said: Any) -> Iterator[str]:
+        """Yield what a model answers to a call, and what its vault is after it."""
+        vault = copy_vault(said.vault)
+        play = import_module(f"moot.contracts.model.{said.model}").call
+        yield answer(lambda: repr(play(vault, said.name, said.message, *said.args)))
+        vault.referees, vault.events = {}, []
+        yield repr(vault)
+
+    @staticmethod
+    def install(mutant: Mutant) -> None:
+        """Run a module's mutant in place of it."""
+        install(mutant)
 
     def judge(self, mutant: Mutant) -> tuple[str, int]:
         """Return what becomes of a mutant, and the place of the call that kills it."""
         try:
-            install(mutant)
+            self.install(mutant)
         except Exception:  # noqa: BLE001 - a mutant may fail in any way
             return "stillborn", -1
         for place in self.order:
-            if _ask(self._said[place]) != self._answers[place]:
+            said = self.ask(self._asked[place])
+            if any(new != old for new, old in zip(said, self._answers[place], strict=True)):
                 return "killed", place
         return "survived", -1
 
 
-def _play() -> list[Said]:
-    return play_tests()[1]
-
-
-def _ask(said: Said) -> str:
-    """Return what a model answers to a call, and what its vault is after it."""
-    vault = copy_vault(said.vault)
-    play = import_module(f"moot.contracts.model.{said.model}").call
+def answer(ask: Callable[[], str]) -> str:
+    """Return what a model answers, or why it does not."""
     try:
-        answer = repr(play(vault, said.name, said.message, *said.args))
+        return ask()
     except Revert as refusal:
-        answer = str(refusal)
+        return str(refusal)
     except Exception as error:  # noqa: BLE001 - a mutant may fail in any way
-        answer = type(error).__name__
-    vault.referees, vault.events = {}, []
-    return f"{answer} {vault!r}"
+        return type(error).__name__
 
 
 def install(mutant: Mutant) -> None:

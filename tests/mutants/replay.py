@@ -18,7 +18,7 @@ from moot.contracts.reasons import Revert, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.errors import BadCall
-from tests.machine import Deployed, Machine, Memory, Words
+from tests.machine import Deployed, Machine, Words
 from tests.mutants.build import Function, Map
 from tests.referee.leaf_contract import pack_question
 
@@ -173,13 +173,8 @@ class Contract:
 
     def ask(self, made: Call, to: bytes, data: bytes, before: Words) -> Answer:
         """Make a call."""
-        memory = Memory(before)
-        self.machine.remember_in(memory)
-        sender, value_wei, block = made.sender, made.value_wei, made.block
-        result = self.machine.call(to, data, sender=sender, value_wei=value_wei, block=block)
-        if result.reason is not None:
-            return (result.reason,)
-        return (result.output, result.logs, memory.list_changes())
+        where = {"sender": made.sender, "value_wei": made.value_wei, "block": made.block}
+        return self.machine.answer(to, data, before, **where)
 
 
 class Recorder:

@@ -38,7 +38,7 @@ def play_tests() -> tuple[list[Made], list[Said]]:
     places = [
         patch.object(Machine, "__init__", found.notes.wrap()),
         patch.object(Machine, "call", found.record_made()),
-        patch.object(Services, "_call", found.record_said()),
+        patch.object(Services, "tell", found.record_said()),
     ]
     run_tests(places, "-m", "not slow", *TESTS)
     return found.made, found.said
@@ -55,21 +55,23 @@ class _Recorder:
 
     def record_said(self) -> Any:
         """Return what services do instead of a call."""
-        usual = Services._call
+        usual = Services.tell
 
-        def call(both: Services, name: str, message: Message, args: Any, **how: Any) -> Any:
+        def tell(
+            both: Services, side: Any, name: str, message: Message, args: tuple[Any, ...]
+        ) -> str | None:
             contract = both.contract
             if contract is not None:
-                raw, service = contract._raw, contract.service
+                raw, service = contract.raw, contract.service
                 self._names[id(contract.machine)] = {raw: "challenges", service.raw: "service"}
                 for address in (raw, service.raw):
                     self.notes.add_balance(contract.machine, address)
             if name != "leaf":
-                said = Said(how["is_service"], copy_service(both.model), name, message, args)
-                self.said.append(said)
-            return usual(both, name, message, args, **how)
+                is_service = side is both.sides[0]
+                self.said.append(Said(is_service, copy_service(both.model), name, message, args))
+            return usual(both, side, name, message, args)
 
-        return call
+        return tell
 
     def record_made(self) -> Any:
         """Return what machines do instead of a call."""

@@ -9,10 +9,11 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree, hash_root
 from moot.offchain.disputes.play.descents import make_dive, open_top
+from moot.sim.synthetic.operators import OperatorRun
 from moot.sim.synthetic.products import Lie
 from moot.sim.synthetic.run_length import RunLengthTensor
 from tests.mutants import operators
-from tests.mutants.operators import BATCH, EMPTY, F32, OperatorRun, Table
+from tests.mutants.operators import BATCH, EMPTY, F32, Table
 from tests.mutants.plans import SIZE, make_table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, SALT

@@ -19,6 +19,8 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.tensor import HOPPER
+from tests.lockstep.contracts import RefereeContract
+from tests.lockstep.twin import RefereeTwin
 from tests.mutants.corpus import list_groups
 from tests.mutants.replay import Call, locate_referee
 from tests.mutants.run import list_mutants, read_reasons
@@ -30,7 +32,6 @@ from tests.referee import stage
 from tests.referee.leaf_contract import get_leaf
 from tests.referee.nodes import Leaf
 from tests.referee.test_leaf import compute, inspect
-from tests.referee.twins import Contract, Twins
 
 ANYBODY = (*ACCOUNTS, *stage.ACCOUNTS)
 OF_TRUSTED = frozenset({"annul", "decide_leaf"})
@@ -47,26 +48,26 @@ STEP = 96
 
 
 @cache
-def get_contract(arithmetic: Arithmetic) -> Contract:
+def get_contract(arithmetic: Arithmetic) -> RefereeContract:
     """Return the contract, deployed where the stories have it."""
-    contract = Contract(ANYBODY, arithmetic)
+    contract = RefereeContract(ANYBODY, arithmetic)
     assert contract.address == locate_referee(arithmetic)
     assert contract.machine.chain_id == CHAIN_ID
     return contract
 
 
 @contextmanager
-def at_the_beginning(arithmetic: Arithmetic) -> Iterator[Twins]:
+def at_the_beginning(arithmetic: Arithmetic) -> Iterator[RefereeTwin]:
     """Give model and contract as they were deployed."""
     contract = get_contract(arithmetic)
     mark = contract.machine.snapshot()
     try:
-        yield Twins(ANYBODY, contract)
+        yield RefereeTwin(ANYBODY, contract)
     finally:
         contract.machine.revert(mark)
 
 
-def tell(twins: Twins, made: Call) -> None:
+def tell(twins: RefereeTwin, made: Call) -> None:
     """Make a call on both, which have to say the same."""
     contract = twins.contract
     assert contract is not None

@@ -8,11 +8,9 @@ import numpy as np
 from moot.contracts.deployment import deploy_delivery
 from moot.contracts.model.abi import unpack_premium
 from moot.contracts.model.answers import MIN_DEPOSIT_WEI, Subject, hash_subject
-from moot.contracts.model.checks import name_job
 from moot.contracts.model.delivery import Deliveries as Vault
 from moot.contracts.model.delivery import call, make_result
 from moot.contracts.model.types import ZERO, Address
-from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import DemandStatus, Part, PremiumStatus
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import Array, TensorTree
@@ -21,6 +19,7 @@ from moot.offchain.disputes.availability.delivery import Delivery, find_result, 
 from moot.offchain.disputes.availability.demands import Place, TensorProof, list_demand
 from moot.offchain.disputes.play.players import Move
 from moot.offchain.providers.task import Task
+from tests.lockstep.story import assemble, join
 from tests.referee.promises import TASK, prove_tensor
 from tests.referee.stage import CLIENT, PROVIDERS
 from tests.referee.vaults import Vaults
@@ -75,16 +74,8 @@ class Deliveries(Vaults[Vault]):
     def win(self, history: Tree = HISTORY) -> None:
         """Let the job be won by a claim that three share, and one has joined late."""
         twins, top = self.twins, history.top
-        for member in (*SHARERS, LIAR):
-            digest = hash_commitment(twins.store, 0, member, top, ZERO)
-            args = (0, digest, name_job(twins.store, 0))
-            assert twins.call("commit", member, *args, value_wei=self.terms.bond_wei) is None
-        twins.block += self.terms.commit_blocks + 1
-        for member in SHARERS:
-            assert twins.call("reveal", member, 0, top, ZERO) is None
-        twins.block += self.terms.reveal_blocks + 1
-        args = (0, top, name_job(twins.store, 0))
-        assert twins.call("join", LATE, *args, value_wei=self.terms.bond_wei) is None
+        assemble(twins, dict.fromkeys((*SHARERS, LIAR), top), hidden=(LIAR,))
+        assert join(twins, LATE, top) is None
         self.settle(top)
 
     def settle(self, top: bytes = ZERO) -> None:
@@ -129,10 +120,10 @@ class Deliveries(Vaults[Vault]):
         super().compare()
         vault = self.vault
         for subject, premium in vault.premiums.items():
-            assert unpack_premium(self.read("premiums", hash_subject(subject))) == premium
+            assert unpack_premium(self.contract.view("premiums", hash_subject(subject))) == premium
         for subject in vault.promises:
             for account in (*PROVIDERS, CLIENT):
-                has_share = self.read("shares", hash_subject(subject), account)
+                has_share = self.contract.view("shares", hash_subject(subject), account)
                 assert has_share == ((subject, account) in vault.shares)
         assert vault.balance_wei == self.count_money()
 

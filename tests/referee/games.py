@@ -34,19 +34,17 @@ from rich.console import Console
 
 from moot.contracts.model import leaf
 from moot.contracts.model.referee import call
-from moot.contracts.model.step_invariants import Step
-from moot.contracts.model.types import NOBODY, Event, Message, Store, copy_store
+from moot.contracts.model.types import NOBODY, Event, Message, Store
 from moot.contracts.model.watch import Watcher
 from moot.contracts.reasons import Reason, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.table import ARITHMETICS, find_arithmetic
 from moot.offchain.commitments import keccak
-from tests.machine import BALANCE_WEI
-from tests.projection import compare_words
+from tests.lockstep.contracts import RefereeContract
+from tests.lockstep.twin import RefereeTwin
 from tests.referee.games_seats import ACCOUNTS, DECK_JOBS, Tally, seat_members
-from tests.referee.games_table import Send, play_job
-from tests.referee.twins import Contract
+from tests.referee.games_table import play_job
 
 PIECES = {"model": DECK_JOBS, "bytecode": 50}
 """Jobs that a process plays at a time."""
@@ -63,19 +61,24 @@ def remember() -> None:
             setattr(module, name, lru_cache(_MEMORY)(function))
 
 
-def _watch(number: int, store: Store, send: Send) -> Send:
-    """Return a way to send calls after each of which all invariants are checked."""
-    _, _, seats = seat_members(number, store.arithmetic)
+@cache
+def _get_contract(arithmetic: Arithmetic) -> RefereeContract:
+    return RefereeContract(ACCOUNTS, arithmetic)
+
+
+def _play_watched(number: int, twin: RefereeTwin) -> Tally:
+    """Play a job, after each of whose calls all invariants are checked."""
+    _, _, seats = seat_members(number, twin.store.arithmetic)
     honest = frozenset(member for member, seat in seats.items() if seat.is_honest)
-    watcher = Watcher({0: honest})
+    twin.watcher = Watcher({0: honest})
 
-    def watched(name: str, message: Message, args: tuple[Any, ...]) -> Sequence[Event]:
-        before = copy_store(store)
-        events = tuple(send(name, message, args))
-        watcher.watch(Step(before, name, message, args, store, events))
-        return events
+    def send(name: str, message: Message, args: tuple[Any, ...]) -> Sequence[Event]:
+        reason = twin.tell(twin.sides[0], name, message, args)
+        if reason is not None:
+            raise Revert(Reason(reason))
+        return twin.events
 
-    return watched
+    return play_job(number, twin.store, send)
 
 
 def play_model(numbers: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Tally:
@@ -84,6 +87,9 @@ def play_model(numbers: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Tall
     tally = Tally()
     gc.disable()  # next to nothing is in a cycle, and the caches are long to look through
     for number in numbers:
+        if number % SAMPLE == 0:
+            tally.add(_play_watched(number, RefereeTwin(ACCOUNTS, None, arithmetic)))
+            continue
         store = Store(1, NOBODY, arithmetic=arithmetic)
 
         def send(
@@ -91,34 +97,8 @@ def play_model(numbers: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Tall
         ) -> Sequence[Event]:
             return call(store, name, message, *args)
 
-        watched = send if number % SAMPLE else _watch(number, store, send)
-        tally.add(play_job(number, store, watched))
+        tally.add(play_job(number, store, send))
     return tally
-
-
-def _call_both(
-    contract: Contract, store: Store, name: str, message: Message, args: tuple[Any, ...]
-) -> Sequence[Event]:
-    """Make a call on the contract and on the model, and compare what they say.
-
-    Raises:
-        Revert: both refuse it, for the same reason.
-    """
-    result, reason, events = contract.call(name, message, args), None, tuple[Event, ...]()
-    try:
-        events = call(store, name, message, *args)
-    except Revert as refusal:
-        reason = str(refusal)
-    assert result.reason == reason, (name, args, result.reason, reason)
-    if reason is not None:
-        raise Revert(Reason(reason))
-    assert contract.read_events(result, message.block) == events
-    return events
-
-
-@cache
-def _get_contract(arithmetic: Arithmetic) -> Contract:
-    return Contract(ACCOUNTS, arithmetic)
 
 
 def play_evm(numbers: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Tally:
@@ -130,27 +110,10 @@ def play_evm(numbers: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Tally:
     tally, contract = Tally(), _get_contract(arithmetic)
     for number in numbers:
         mark = contract.machine.snapshot()
-        store = Store(contract.machine.chain_id, contract.address, arithmetic=arithmetic)
-        balances = dict.fromkeys((*ACCOUNTS, NOBODY), BALANCE_WEI)
-
-        def send(
-            name: str,
-            message: Message,
-            args: tuple[Any, ...],
-            store: Store = store,
-            balances: dict[str, int] = balances,
-        ) -> Sequence[Event]:
-            events = _call_both(contract, store, name, message, args)
-            balances[message.sender] -= message.value_wei
-            for event in events:
-                if event.name == "Collected":
-                    balances[message.sender] += int(str(event.args[2]))
-            return events
-
-        tally.add(play_job(number, store, _watch(number, store, send)))
-        compare_words(contract.view, store, 0)
-        balances |= {NOBODY: BALANCE_WEI + store.burned_wei, contract.address: 0}
-        assert {a: contract.machine.balance(a) for a in balances} == balances
+        twin = RefereeTwin(ACCOUNTS, contract, arithmetic, is_thorough=False)
+        tally.add(_play_watched(number, twin))
+        twin.compare_job(0)
+        twin.compare()
         contract.machine.revert(mark)
     return tally
 

@@ -1,7 +1,6 @@
 """A service and the contract of its challenges in a bare EVM, beside their models."""
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ from coincurve import PrivateKey
 from moot.contracts.compiler import compile_contract
 from moot.contracts.deployment import deploy_service
 from moot.contracts.model import challenges, service
-from moot.contracts.model.abi import pack_args, pack_balance
+from moot.contracts.model.abi import pack_balance
 from moot.contracts.model.bonds import Batch, Service
 from moot.contracts.model.checks import find_claim, name_job, name_match
 from moot.contracts.model.receipts import Receipt, Voucher, hash_announcement
@@ -29,19 +28,17 @@ from moot.contracts.model.types import (
     Event,
     Message,
     Pair,
-    Store,
 )
 from moot.contracts.model.watch import Watcher
-from moot.contracts.reasons import Revert
-from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree, hash_root
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.board import Board
-from tests.machine import BALANCE_WEI, Deployed, make_log
-from tests.projection import call_model, compare_words
-from tests.referee.twins import Contract
+from tests.lockstep.contracts import Contract, RefereeContract
+from tests.lockstep.twin import Side, Twin, make_store
+from tests.machine import Deployed, Machine
+from tests.projection import compare_words
 
 
 def _make_key(number: int) -> tuple[Address, PrivateKey]:
@@ -104,114 +101,70 @@ _FIRST = Receipt(
 )
 
 
-class ChallengeContract(Contract):
+class ChallengeContract(RefereeContract):
     """The deployed challenges and their service."""
 
     asked = frozenset({"leaf"})
-    service: Deployed
+    service: Contract
 
-    def deploy(self) -> Deployed:
+    def deploy(self, machine: Machine) -> Deployed:
         """Put both into the machine."""
-        deployed, self.service = deploy_service(self.machine, NOBODY, self.arithmetic)
+        return self.keep(machine, *deploy_service(machine, NOBODY, self.arithmetic))
+
+    def keep(self, machine: Machine, challenges: Deployed, service: Deployed) -> Deployed:
+        """Remember the service of challenges, and return these."""
+        self.service = Contract(machine, service)
         self.abi = compile_contract("challenges", arithmetic=self.arithmetic.contracts).abi
-        return deployed
-
-    def call_service(self, name: str, message: Message, args: Sequence[Any]) -> Any:
-        """Make a call of the service."""
-        data = self.service.codec.encode_call(name, pack_args(args))
-        place = {"value_wei": message.value_wei, "block": message.block}
-        return self.machine.call(self.service.raw, data, sender=message.sender, **place)
-
-    def view_service(self, name: str, *args: Any) -> Any:
-        """Return what a getter of the service says."""
-        result = self.call_service(name, Message(NOBODY, 0, 0), args)
-        assert result.reason is None
-        return self.service.codec.decode_result(name, args, result.output)
+        return challenges
 
 
-class Services:
+class Services(Twin):
     """Both models and, if there are contracts, these: after every call all have to agree.
 
     Args:
         contract: the contracts, if there are any.
         is_thorough: whether all invariants are checked and all words compared after every call, and
             not only answers and events.
-
-    Attributes:
-        block: the block of the next call; the caller lets time pass.
-        seen: how often each call has been met with each answer.
     """
 
     def __init__(self, contract: ChallengeContract | None, *, is_thorough: bool = True) -> None:
-        self.contract, self.is_thorough = contract, is_thorough
-        store = Store(
-            contract.machine.chain_id if contract else 1,
-            contract.address if contract else "0x" + "c1" * 20,
-            arithmetic=contract.arithmetic if contract else ORDERED,
-        )
-        self.model = Service(contract.service.address if contract else "0x" + "c2" * 20, store)
-        self.balances = dict.fromkeys((*ACCOUNTS, NOBODY), BALANCE_WEI)
-        self.block = 1
-        self.seen: Counter[tuple[str, str]] = Counter()
+        self.contract, self.store = contract, make_store(contract)
+        own = contract.service if contract else None
+        self.model = Service(own.address if own else "0x" + "c2" * 20, self.store)
+        sides = Side(self.model, service.call, own), Side(self.store, challenges.call, contract)
+        super().__init__(ACCOUNTS, *sides, is_thorough=is_thorough)
         self.watcher = Watcher()
         self.log: dict[int, list[Event]] = defaultdict(list)
-        self.events: tuple[Event, ...] = ()
-
-    @property
-    def store(self) -> Store:
-        """The model of the challenges."""
-        return self.model.challenges
-
-    def call(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> str | None:
-        """Make a call of the service, and compare all that can be seen; return why not."""
-        return self._call(name, Message(sender, value_wei, self.block), args, is_service=True)
 
     def play(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> str | None:
         """Make a call of the challenges, and compare all that can be seen; return why not."""
-        return self._call(name, Message(sender, value_wei, self.block), args, is_service=False)
+        return self.tell(self.sides[1], name, Message(sender, value_wei, self.block), args)
 
-    def _call(
-        self, name: str, message: Message, args: tuple[Any, ...], *, is_service: bool
-    ) -> str | None:
-        reason, held_wei, burned_wei = None, self._get_held(), self._get_burned()
-        before = copy_service(self.model) if self.is_thorough else None
-        self.store.events = []
-        self.events = ()
-        try:
-            if is_service:
-                self.events = service.call(self.model, name, message, *args)
-            else:
-                call_model(self.store, name, message, *args, play=challenges.call)
-        except Revert as refusal:
-            reason = str(refusal)
-            self.store.events = []
-            assert before is None or is_same(before, self.model)
-        else:
-            if before is not None:
-                self._check(before, name, message, args, is_service=is_service)
-            for event in self.store.events:
-                self.log[int(str(event.args[0]))].append(event)
-        burned_wei = self._get_burned() - burned_wei
-        self.balances[NOBODY] += burned_wei
-        self.balances[message.sender] += held_wei - self._get_held() - burned_wei
-        if self.contract is not None:
-            self._compare(self.contract, name, message, args, reason, is_service=is_service)
-        self.seen[name, reason or ""] += 1
-        return reason
+    def remember(self) -> Service | None:
+        """Return a copy of what is remembered."""
+        return copy_service(self.model) if self.is_thorough else None
 
-    def _check(
+    def check(
         self,
-        before: Service,
+        before: Service | None,
+        side: Side[Any],
         name: str,
         message: Message,
         args: tuple[Any, ...],
-        *,
-        is_service: bool,
+        reason: str | None,
     ) -> None:
-        """Check the invariants of the service and of its challenges."""
+        """Check the invariants of the service and of its challenges, and note what these say."""
         store = self.store
-        if is_service:
-            check_service_step(ServiceStep(before, name, message, args, self.model, self.events))
+        for event in store.events:
+            self.log[int(str(event.args[0]))].append(event)
+        if before is None:
+            return
+        if reason is not None:
+            assert is_same(before, self.model)
+            return
+        if side is self.sides[0]:
+            events = tuple(self.model.events)
+            check_service_step(ServiceStep(before, name, message, args, self.model, events))
             if name != "challenge":
                 return
             receipt, _, top, _ = args
@@ -222,40 +175,13 @@ class Services:
             message = Message(self.model.address, 2 * bond_wei, message.block)
         else:
             check_service(self.model)
-        events = tuple(store.events)
-        self.watcher.watch(Step(before.challenges, name, message, args, store, events))
+        step = Step(before.challenges, name, message, args, store, tuple(store.events))
+        self.watcher.watch(step)
 
-    def _get_held(self) -> int:
-        return self.model.balance_wei + self.store.balance_wei
-
-    def _get_burned(self) -> int:
-        return self.model.burned_wei + self.store.burned_wei
-
-    def _compare(
-        self,
-        contract: ChallengeContract,
-        name: str,
-        message: Message,
-        args: tuple[Any, ...],
-        reason: str | None,
-        *,
-        is_service: bool,
-    ) -> None:
-        make = contract.call_service if is_service else contract.call
-        result = make(name, message, args)
-        assert result.reason == reason, (name, args, result.reason, reason)
-        assert contract.read_events(result, message.block) == tuple(self.store.events)
-        raw, codec = contract.service.raw, contract.service.codec
-        logs = zip(result.emitters, result.logs, strict=True)
-        found = [codec.decode_log(make_log(raw, self.block, *log)) for by, log in logs if by == raw]
-        told = [(event.name, tuple(event.args.values())) for event in found]
-        assert told == [(event.name, pack_args(event.args)) for event in self.events]
-        if self.is_thorough:
-            self.compare(contract)
-
-    def compare(self, contract: ChallengeContract) -> None:
+    def compare(self) -> None:
         """Compare every word that is remembered, and everybody's money."""
-        view, model = contract.view_service, self.model
+        assert self.contract is not None
+        view, model = self.contract.service.view, self.model
         for provider, bond in model.stakes.items():
             assert view("stakes", provider) == pack_balance(bond)
         for place, balance in model.funds.items():
@@ -269,10 +195,8 @@ class Services:
         for digest, job_id in model.challenged.items():
             assert view("challenged", digest) == job_id + 1
         for job_id in range(len(self.store.jobs)):
-            compare_words(contract.view, self.store, job_id)
-        assert {a: contract.machine.balance(a) for a in self.balances} == self.balances
-        assert contract.machine.balance(contract.service.address) == model.balance_wei
-        assert contract.machine.balance(contract.address) == self.store.balance_wei
+            compare_words(self.contract.view, self.store, job_id)
+        super().compare()
 
     def announce(
         self, sender: Address, first: Digest, second: Digest, salt: Digest = SALT
@@ -281,7 +205,7 @@ class Services:
         digest = hash_announcement(self.model.domain, sender, (first, second), salt)
         reason = self.call("commit", sender, digest)
         if self.contract is not None and self.is_thorough:
-            since = self.contract.view_service("announced", digest)
+            since = self.contract.service.view("announced", digest)
             assert since == self.model.announced.get(digest, 0)
         self.block += 1
         return reason
@@ -328,7 +252,7 @@ class Services:
         """Return what stands of a bond up to a block, as both say."""
         bond_wei = self.model.get_bond(provider, last_block)
         if self.contract is not None:
-            assert self.contract.view_service("get_bond", provider, last_block) == bond_wei
+            assert self.contract.service.view("get_bond", provider, last_block) == bond_wei
         return bond_wei
 
     def name_job(self, job_id: int) -> int:

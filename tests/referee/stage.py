@@ -4,8 +4,8 @@ Every choice is made by a function that picks one of several values, so that Hyp
 generators drive the same stage.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -16,9 +16,7 @@ from moot.contracts.model.types import (
     ZERO,
     Address,
     Dive,
-    Facts,
     Pair,
-    Position,
     Terms,
 )
 from moot.contracts.model.words import hash_commitment
@@ -29,8 +27,9 @@ from moot.offchain.disputes.play.players import decide, find_move
 from moot.offchain.disputes.referee.board import Board, follow
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
 from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
+from tests.lockstep.spoiling import Pick, spoil
+from tests.lockstep.twin import RefereeTwin
 from tests.referee.search import SALT, Call, list_detours
-from tests.referee.twins import Twins
 
 ACCOUNTS = tuple(f"0x{number:040x}" for number in range(0x1111, 0x9999, 0x1111))
 CLIENT, VERIFIER, *PROVIDERS = ACCOUNTS
@@ -58,11 +57,8 @@ LIES = (
 )
 """Some go with the same history, and some differ in the same place: in the first step, in an
 element, and in the state after the step, where the operator is their number."""
-HUGE = 1 << 255
 NO_DIVE = Dive(0, ZERO, (), ())
 NO_TOPS = (ZERO, ZERO)
-
-Pick = Callable[[Sequence[Any]], Any]
 
 
 @cache
@@ -94,10 +90,12 @@ class Stage:
     Args:
         twins: the referee.
         pick: makes every choice.
+        sizes: those of the jobs.
     """
 
-    twins: Twins
+    twins: RefereeTwin
     pick: Pick
+    sizes: Sequence[Size] = SIZES
     casts: list[Cast] = field(default_factory=list)
     made: list[tuple[Cast, Call]] = field(default_factory=list)
     accepted: int = 0
@@ -132,7 +130,7 @@ class Stage:
 
     def open(self, size: Size | None = None, **changes: Any) -> None:
         """Open a job, of any size if not said otherwise; its terms may be absurd."""
-        size = size or self.pick(SIZES)
+        size = size or self.pick(self.sizes)
         stakes = Stakes(
             commit_blocks=6, reveal_blocks=6, window_blocks=4, clock_blocks=9, increment_blocks=2
         )
@@ -308,8 +306,7 @@ class Stage:
         if place < 0:
             self.make(cast, replace(call, sender=self.pick(ACCOUNTS)))
             return
-        changed = self.pick(mutate(call.args[place]))
-        args = (*call.args[:place], changed, *call.args[place + 1 :])
+        args = spoil(self.pick, call.args, ACCOUNTS, place)
         self.make(cast, replace(call, args=args))
 
     def repeat(self) -> None:
@@ -351,47 +348,3 @@ class Stage:
         deadlines = [job.commit_deadline, job.reveal_deadline, job.window_end]
         ahead = [d for d in deadlines if d >= self.twins.block] or [self.twins.block]
         self.twins.block = ahead[0] + self.pick((0, 1, 1, 1))
-
-
-def mutate(value: Any) -> list[Any]:
-    """Return other values of an argument's type."""
-    if isinstance(value, int):
-        return [value ^ 1, HUGE + value]
-    if isinstance(value, str):
-        return [account for account in ACCOUNTS if account != value]
-    if isinstance(value, bytes):
-        return _mutate_bytes(value)
-    if is_dataclass(value):
-        return _mutate_struct(value)
-    items = tuple(value)
-    others = [items[:-1], items + items[:1], items[::-1], items * 60]
-    return (
-        others + [(*items[:-1], changed) for changed in mutate(items[-1])] if items else [(ZERO,)]
-    )
-
-
-def _mutate_bytes(value: bytes) -> list[bytes]:
-    if not value:
-        return [b"\1"]
-    flipped = [bytes([value[0] ^ 1]) + value[1:], value[:-1] + bytes([value[-1] ^ 128])]
-    return flipped if len(value) == len(ZERO) else [*flipped, value[:-1], value + b"\1"]
-
-
-def _mutate_struct(value: Any) -> list[Any]:
-    if isinstance(value, Position | Facts):
-        return [replace(value, **change) for change in _list_changes(value)]
-    names = [entry.name for entry in fields(value)]
-    others = [replace(value, **{n: v}) for n in names for v in mutate(getattr(value, n))]
-    if isinstance(value, Dive) and value.nodes:
-        others.append(replace(value, node=value.nodes[0]))
-    return others
-
-
-def _list_changes(value: Position | Facts) -> Iterator[dict[str, Any]]:
-    """Yield other values of single fields, which fit into the words that they are packed in."""
-    for entry in fields(value):
-        old = getattr(value, entry.name)
-        if isinstance(old, Phase):
-            yield {entry.name: Phase(old % max(Phase) + 1)}
-        else:
-            yield {entry.name: old[::-1] if isinstance(old, tuple) else mutate(old)[0]}

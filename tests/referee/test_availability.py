@@ -14,10 +14,10 @@ from moot.offchain.disputes.availability.demands import (
     find_answer,
     list_demand,
 )
+from tests.lockstep.spoiling import spoil
 from tests.quick import every
 from tests.referee.promises import BEYOND, LAST_BLOCK, PLACES, TASK, Promises, prove
 from tests.referee.stage import ACCOUNTS, CLIENT, PROVIDERS
-from tests.referee.vaults import spoil
 
 PROOFS = {place[:2]: proof for place in PLACES if (proof := prove(TASK, place))}
 
@@ -43,7 +43,7 @@ def test_drawn_calls_in_lockstep(seed: int) -> None:
     places = rng.sample(PLACES + BEYOND, 8)
     for _ in range(120):
         name, args, value_wei = draw(rng, both, rng.choice(places))
-        args = spoil(rng, args) if rng.random() < 0.3 else args
+        args = spoil(rng.choice, args, ACCOUNTS) if rng.random() < 0.3 else args
         value_wei += rng.random() < 0.05
         both.call(name, rng.choice(ACCOUNTS[:4]), *args, value_wei=value_wei)
         both.block += rng.choice((0, 0, 0, 1, 2))

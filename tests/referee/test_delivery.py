@@ -13,6 +13,7 @@ from moot.offchain.disputes.availability.calldata import ShownChunk
 from moot.offchain.disputes.availability.delivery import Buyer, Sharer, register
 from moot.offchain.disputes.availability.demands import Asker, Lack, Place, list_demand
 from moot.offchain.parties.buying import find_lack
+from tests.lockstep.spoiling import spoil
 from tests.quick import every
 from tests.referee.deliveries import (
     BEYOND,
@@ -32,7 +33,6 @@ from tests.referee.deliveries import (
 )
 from tests.referee.promises import TASK
 from tests.referee.stage import ACCOUNTS, CLIENT
-from tests.referee.vaults import spoil
 
 ALL = Lack(PLACES, len(PLACES), {it[:2]: proof for it in PLACES if (proof := prove(it))})
 
@@ -100,7 +100,7 @@ def test_drawn_calls_in_lockstep(seed: int) -> None:
         if turn == end:
             _close(rng, both)
         name, args, value_wei = draw(rng, both, rng.choice(places))
-        args = spoil(rng, args) if rng.random() < 0.25 else args
+        args = spoil(rng.choice, args, ACCOUNTS) if rng.random() < 0.25 else args
         value_wei += rng.random() < 0.05
         both.call(name, rng.choice((*ACCOUNTS[:5], *SHARERS)), *args, value_wei=value_wei)
         both.block += rng.choice((0, 0, 0, 0, 1, 2))

@@ -33,6 +33,8 @@ from moot.offchain.disputes.play.players import Move, decide, find_move
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 from moot.sim.synthetic.products import Lie, Size
+from tests.lockstep.contracts import RefereeContract
+from tests.lockstep.twin import RefereeTwin
 from tests.projection import compare_words
 from tests.quick import every, share
 from tests.referee.coverage import find_gaps
@@ -50,7 +52,6 @@ from tests.referee.stage import (
     Cast,
     Stage,
 )
-from tests.referee.twins import Contract, Twins
 
 STEPS = 250
 MOST_WALKS = 200
@@ -62,13 +63,13 @@ DECIDED = frozenset({Phase.LEAF, Phase.SINK, Phase.VERIFIER})
 
 
 @cache
-def get_contract(arithmetic: Arithmetic = ORDERED) -> Contract:
+def get_contract(arithmetic: Arithmetic = ORDERED) -> RefereeContract:
     """Return the contract, deployed."""
-    return Contract(ACCOUNTS, arithmetic)
+    return RefereeContract(ACCOUNTS, arithmetic)
 
 
 @contextmanager
-def on_contract(arithmetic: Arithmetic = ORDERED) -> Iterator[Contract]:
+def on_contract(arithmetic: Arithmetic = ORDERED) -> Iterator[RefereeContract]:
     """Give the contract as it was deployed."""
     machine = get_contract(arithmetic).machine
     mark = machine.snapshot()
@@ -118,10 +119,10 @@ class Act:
         return [*deeds, *waits, (stage.time_out, 9), (stage.join, 2)]
 
 
-def walk(seed: int, contract: Contract | None, steps: int = STEPS) -> Stage:
+def walk(seed: int, contract: RefereeContract | None, steps: int = STEPS) -> Stage:
     """Do many things, as a seed has it."""
     rng = random.Random(seed)
-    stage = Stage(Twins(ACCOUNTS, contract), rng.choice)
+    stage = Stage(RefereeTwin(ACCOUNTS, contract), rng.choice)
     act = Act(stage, rng)
     for _ in range(steps):
         act.step()
@@ -147,7 +148,7 @@ def walk_on_both(seeds: range, arithmetic: Arithmetic = ORDERED) -> Iterator[Sta
             yield walk(seed, contract)
 
 
-def fathom(contract: Contract | None) -> Stage:
+def fathom(contract: RefereeContract | None) -> Stage:
     """Play a match through the deepest trees, to its end; picks of nothing in dispute are tried."""
     stage = meet(DEEPEST, LeafMode.SCALAR, contract, DEEP)
     cast = stage.casts[0]
@@ -195,7 +196,7 @@ def test_a_dead_match_cannot_void_the_job() -> None:
     Nobody can rule on such a match, so its timeout must not take its other member out.
     """
     with on_contract() as contract:
-        stage = Stage(Twins(ACCOUNTS, contract), lambda values: values[0])
+        stage = Stage(RefereeTwin(ACCOUNTS, contract), lambda values: values[0])
         stage.open(leaf_mode=LeafMode.OPERATOR)
         cast, loser, others = stage.casts[0], PROVIDERS[0], PROVIDERS[1:3]
         for account, lie in zip((loser, *others), (None, LIES[2], LIES[2]), strict=True):
@@ -226,9 +227,11 @@ DEEPEST = Lie(step=299 * 300 - 77, operator=200, element=128 * 136 - 90, term=10
 """In it, no tree is left early: there are two rounds of a fold, too."""
 
 
-def meet(lie: Lie, mode: LeafMode, contract: Contract | None, size: Size = SIZES[0]) -> Stage:
+def meet(
+    lie: Lie, mode: LeafMode, contract: RefereeContract | None, size: Size = SIZES[0]
+) -> Stage:
     """Let a liar meet three honest members at once."""
-    stage = Stage(Twins(ACCOUNTS, contract), lambda values: values[0])
+    stage = Stage(RefereeTwin(ACCOUNTS, contract), lambda values: values[0])
     stage.open(size, leaf_mode=mode)
     cast, liar, rivals = stage.casts[0], PROVIDERS[0], PROVIDERS[1:4]
     for account in (liar, *rivals):
@@ -258,7 +261,7 @@ def find_call(stage: Stage, cast: Cast, board: Board) -> Call:
     return Call(move.call, sender, (pair, position, *move.args))
 
 
-def outlive(lie: Lie, mode: LeafMode, contract: Contract | None) -> Stage:
+def outlive(lie: Lie, mode: LeafMode, contract: RefereeContract | None) -> Stage:
     """Play matches of a beaten member on, up to what would decide them.
 
     One is played at once, one when the job has been won; and that one's clock runs out, too.
@@ -437,7 +440,7 @@ class Lockstep(RuleBasedStateMachine):
         super().__init__()
         self.mark = get_contract().machine.snapshot()
         self.data: Any = None
-        self.stage = Stage(Twins(ACCOUNTS, get_contract()), self.pick)
+        self.stage = Stage(RefereeTwin(ACCOUNTS, get_contract()), self.pick)
 
     def pick(self, values: Any) -> Any:
         """Let Hypothesis choose."""

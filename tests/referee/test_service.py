@@ -18,7 +18,8 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
-from tests.machine import Deployed
+from tests.lockstep.contracts import Contract
+from tests.machine import Deployed, Machine
 from tests.quick import every, only
 from tests.referee.disputes import LIE, Dispute
 from tests.referee.services import (
@@ -612,16 +613,11 @@ def test_a_referee_and_a_service_share_a_leaf() -> None:
     class Sharing(ChallengeContract):
         """Challenges beside a referee, with its leaf."""
 
-        def deploy(self) -> Deployed:
+        def deploy(self, machine: Machine) -> Deployed:
             """Put the referee into the machine, and then both."""
-            referee = deploy_referee(self.machine, NOBODY, self.arithmetic)
-            data = referee.codec.encode_call("leaf_contract", ())
-            place = {"sender": NOBODY, "value_wei": 0, "block": 1}
-            answer = self.machine.call(referee.raw, data, **place)  # type: ignore[arg-type] # by name
-            leaf = referee.codec.decode_result("leaf_contract", (), answer.output)
-            deployed, self.service = deploy_service(self.machine, NOBODY, leaf=leaf)
-            self.abi = compile_contract("challenges").abi
-            return deployed
+            referee = Contract(machine, deploy_referee(machine, NOBODY, self.arithmetic))
+            leaf = referee.view("leaf_contract")
+            return self.keep(machine, *deploy_service(machine, NOBODY, leaf=leaf))
 
     both = Services(Sharing(ACCOUNTS))
     both.stake(BOND)

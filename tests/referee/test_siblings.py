@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 
 from moot.contracts.model.types import ZERO, Dive, Facts, Pair, Position
-from moot.contracts.model.words import hash_commitment, hash_job
 from moot.contracts.reasons import Phase, Reason
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Digest, Tree, get_width
 from moot.offchain.disputes.play.descents import make_dive
+from tests.lockstep.contracts import RefereeContract
+from tests.lockstep.story import assemble, meet
+from tests.lockstep.twin import RefereeTwin
 from tests.property.test_descents import CLIENT, FIRST, SECOND, START, make_terms
 from tests.quick import only
-from tests.referee.twins import Contract, Twins
 
 BLOCK = 16
 """Leaves of a tree that one opening shows, and the places in it that a pick has."""
@@ -27,21 +28,13 @@ def make_trees(count: int, place: int) -> tuple[Tree, Tree]:
     return Tree(Tag.HISTORY_NODE, leaves), Tree(Tag.HISTORY_NODE, others)
 
 
-def start_match(twins: Twins, trees: Sequence[Tree]) -> tuple[Pair, Position]:
+def start_match(twins: RefereeTwin, trees: Sequence[Tree]) -> tuple[Pair, Position]:
     """Let two histories meet."""
     terms = make_terms(trees[0].count)
     twins.call("open_job", CLIENT, terms)
     twins.block += 1
-    for member, tree in zip((FIRST, SECOND), trees, strict=True):
-        digest = hash_commitment(twins.store, 0, member, tree.top, ZERO)
-        args = (0, digest, hash_job(twins.store.jobs[0]))
-        assert twins.call("commit", member, *args, value_wei=terms.bond_wei) is None
-    twins.block += 1
-    for member, tree in zip((FIRST, SECOND), trees, strict=True):
-        assert twins.call("reveal", member, 0, tree.top, ZERO) is None
-    twins.block += 1
-    tops = (trees[0].top, trees[1].top)
-    assert twins.call("start_match", CLIENT, 0, FIRST, SECOND, tops, (ZERO, ZERO)) is None
+    assemble(twins, {FIRST: trees[0].top, SECOND: trees[1].top})
+    assert meet(twins, CLIENT, FIRST, SECOND) is None
     pair = Pair(0, FIRST, SECOND)
     return pair, twins.watcher.positions[pair]
 
@@ -58,7 +51,7 @@ def list_bent(siblings: Sequence[Digest]) -> Iterator[tuple[Digest, ...]]:
         yield (*siblings[1:], siblings[0])
 
 
-def move(twins: Twins, tree: Tree, pair: Pair, position: Position, dive: Dive) -> str | None:
+def move(twins: RefereeTwin, tree: Tree, pair: Pair, position: Position, dive: Dive) -> str | None:
     """Descend, or at a leaf enter the step that leads to it; return why that is refused."""
     if position.level > position.span:
         return twins.call("descend", CLIENT, pair, position, dive)
@@ -72,11 +65,11 @@ def move(twins: Twins, tree: Tree, pair: Pair, position: Position, dive: Dive) -
 @pytest.mark.parametrize("count", only({BLOCK}, (BLOCK, BLOCK - 1, 9, BLOCK * BLOCK)))
 def test_siblings_are_as_many_as_are_needed_and_each_counts(count: int) -> None:
     """In every place of a block: more, fewer or other siblings are refused, up to the most."""
-    contract = Contract((CLIENT, FIRST, SECOND))
+    contract = RefereeContract((CLIENT, FIRST, SECOND))
     needed = set()
     for place in {*range(0, count, max(1, count // BLOCK)), count - 1}:
         mark = contract.machine.snapshot()
-        twins, trees = Twins((CLIENT, FIRST, SECOND), contract), make_trees(count, place)
+        twins, trees = RefereeTwin((CLIENT, FIRST, SECOND), contract), make_trees(count, place)
         pair, position = start_match(twins, trees)
         while (position := twins.watcher.positions[pair]).phase is Phase.HISTORY:
             tree, rival = trees[position.mover], trees[1 - position.mover]

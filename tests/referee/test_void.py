@@ -5,16 +5,16 @@ from itertools import count
 
 import pytest
 
-from moot.contracts.model.checks import name_job
 from moot.contracts.model.types import Terms
-from moot.contracts.model.words import hash_commitment
 from moot.contracts.reasons import LeafMode, Reason, Standing, Status
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
+from tests.lockstep.contracts import RefereeContract
+from tests.lockstep.story import commit, join, meet
+from tests.lockstep.twin import RefereeTwin
 from tests.quick import every
-from tests.referee.stage import ACCOUNTS, CLIENT, NO_TOPS, PROVIDERS, VERIFIER
-from tests.referee.twins import Contract, Twins
+from tests.referee.stage import ACCOUNTS, CLIENT, PROVIDERS, VERIFIER
 
 REWARD_WEI = 1001
 ENCODING = b"\1\2\3"
@@ -42,24 +42,21 @@ TERMS = Terms(
 TOPS = [bytes([number]) * 32 for number in (1, 2, 2)]
 
 
-def tell(twins: Twins, rng: random.Random) -> None:
+def tell(twins: RefereeTwin, rng: random.Random) -> None:
     """Let members join, meet and lose for some time, and then prove that the job is not legal."""
     twins.call("open_job", CLIENT, TERMS, value_wei=REWARD_WEI)
-    bond_wei, members = TERMS.bond_wei, rng.sample(PROVIDERS, 4)
+    members = rng.sample(PROVIDERS, 4)
     for member, top in zip(members, TOPS, strict=False):
-        digest = hash_commitment(twins.store, 0, member, top, bytes(32))
-        twins.call("commit", member, 0, digest, name_job(twins.store, 0), value_wei=bond_wei)
+        commit(twins, member, top)
     twins.block = 7
     for member, top in zip(members, TOPS, strict=False):
         if rng.random() < 0.8:
             twins.call("reveal", member, 0, top, bytes(32))
     twins.block = 13
     if rng.random() < 0.5:
-        twins.call("join", members[3], 0, TOPS[0], name_job(twins.store, 0), value_wei=bond_wei)
+        join(twins, members[3], TOPS[0])
     for other in (1, 2):
-        first, second = sorted((members[0], members[other]), key=lambda a: int(a, 16))
-        tops = (TOPS[0], TOPS[other]) if first == members[0] else (TOPS[other], TOPS[0])
-        twins.call("start_match", CLIENT, 0, first, second, tops, NO_TOPS)
+        meet(twins, CLIENT, members[0], members[other])
     if rng.random() < 0.5:
         twins.block += 8
         for pair, position in list(twins.watcher.positions.items()):
@@ -69,7 +66,7 @@ def tell(twins: Twins, rng: random.Random) -> None:
 @pytest.mark.parametrize("seed", every(6, range(6)))
 def test_void_job_pays_everybody_back_in_lockstep(seed: int) -> None:
     """Hidden, contending, late and defeated members all get their bonds, and no prize is paid."""
-    rng, twins = random.Random(seed), Twins(ACCOUNTS, Contract(ACCOUNTS))
+    rng, twins = random.Random(seed), RefereeTwin(ACCOUNTS, RefereeContract(ACCOUNTS))
     tell(twins, rng)
     index = rng.randrange(3)
     args = (0, index, ENCODING, tuple(PROGRAM.proof(index)))
