@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-_SHARE = 16
+_SHARE = 12
 _suite = {"is_long": True}
 
 
