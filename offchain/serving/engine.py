@@ -161,14 +161,14 @@ class Engine:
                 self.turn()
 
     def turn(self) -> None:
-        """Admit who waits, read a chunk of a prompt, and decode a token of every other text."""
+        """Admit who waits, read chunks of prompts, and decode a token of every other text."""
         self.counts.turns += 1
         self._drop_ended()
         self._admit()
         if self._rows:
             try:
                 self._fit()
-                self._read_chunk()
+                self._read()
                 self._decode()
             except Exception as error:  # noqa: BLE001 - the thread goes on, whatever has failed
                 self._fail(error)
@@ -239,12 +239,18 @@ class Engine:
             length = min(_GROWTH * length, self.programs.context)
         return length
 
-    def _read_chunk(self) -> None:
-        """Read a chunk of the first prompt that is not read; its last token is left to decoding."""
-        number = next((n for n, row in enumerate(self._rows) if row.unread > 1), None)
-        if number is None:
-            return
-        row = self._rows[number]
+    def _read(self) -> None:
+        """Read a chunk of each prompt, up to a turn's tokens; the last one is left to decoding.
+
+        A pass that decodes costs the same for few texts as for all, so it waits for the others.
+        """
+        left = self.limits.turn_tokens
+        for number, row in enumerate(self._rows):
+            if row.unread > 1 and left > 0:
+                left -= self._read_chunk(number, row)
+
+    def _read_chunk(self, number: int, row: _Row) -> int:
+        """Read a chunk of a prompt, and return how many tokens were computed."""
         wanted = row.unread - 1
         chunk = next((n for n in self.limits.chunks if n >= wanted), self.limits.chunks[-1])
         count = min(wanted, chunk)
@@ -254,6 +260,7 @@ class Engine:
         made = program.run(tokens, np.array([row.position]), self._pool.view(number, 1))
         self._pool.write(number, row.position, made, 0, count)
         row.position += count
+        return chunk
 
     def _decode(self) -> None:
         ready = [n for n, row in enumerate(self._rows) if row.unread == 1]

@@ -26,6 +26,7 @@ class Limits:
         request_s: seconds from a request's arrival to its last token.
         prefix_bytes: what texts take that are kept for prompts to come.
         chunks: the numbers of tokens of a prompt that are read at once, ascending.
+        turn_tokens: tokens of prompts after which a turn reads no further prompt.
         least_length: positions of the caches, while no text has more; then four times as many.
     """
 
@@ -33,7 +34,8 @@ class Limits:
     waiting: int = 256
     request_s: float = 600.0
     prefix_bytes: int = 1 << 28
-    chunks: tuple[int, ...] = (16, 128)
+    chunks: tuple[int, ...] = (16, 32, 64, 128)
+    turn_tokens: int = 512
     least_length: int = 256
 
 

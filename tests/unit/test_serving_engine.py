@@ -23,7 +23,7 @@ from tests.serving_helpers import (
     make_programs,
 )
 
-LIMITS = Limits(slots=4, chunks=(3, 8), least_length=16, prefix_bytes=1 << 16)
+LIMITS = Limits(slots=4, chunks=(3, 8), turn_tokens=8, least_length=16, prefix_bytes=1 << 16)
 
 
 def run(engine: Engine, arrivals: list[tuple[int, Asked]], cancels: dict[int, int]) -> None:
@@ -82,6 +82,15 @@ def test_answers_do_not_depend_on_arrivals(name: str) -> None:
     engine = check_arrivals(name, 1, share(60, 3))
     assert engine.counts.known_tokens > 0
     assert engine.counts.cancelled > 0
+
+
+@pytest.mark.parametrize(("turn_tokens", "turns"), [(512, 5), (9, 6), (8, 8)])
+def test_a_turn_reads_prompts_until_it_has_its_tokens(turn_tokens: int, turns: int) -> None:
+    """Four prompts are read at once, two at a time or one by one; all then are decoded together."""
+    engine = Engine(make_programs("llama"), replace(LIMITS, turn_tokens=turn_tokens))
+    asked = [Asked(Question([1, 2, 3, 4, 5, 6, 7 + n], 5)) for n in range(4)]
+    run(engine, [(0, it) for it in asked], {})
+    assert engine.counts.turns == turns
 
 
 @pytest.mark.slow
