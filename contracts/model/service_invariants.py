@@ -14,7 +14,7 @@ from moot.contracts.model.bonds import NOTHING, Balance, Service
 from moot.contracts.model.receipts import MAX_WINDOW_BLOCKS, Receipt
 from moot.contracts.model.service import DEFUND_BLOCKS
 from moot.contracts.model.step_invariants import get_changes
-from moot.contracts.model.store_invariants import require_kept
+from moot.contracts.model.store_invariants import require_all
 from moot.contracts.model.types import (
     MIN_BOND_WEI,
     PRIZE_DIVISOR,
@@ -321,8 +321,7 @@ def check_service(service: Service) -> None:
     Raises:
         BrokenInvariantError: something of it is not.
     """
-    for invariant in SERVICE_INVARIANTS:
-        require_kept(invariant(service), invariant)
+    require_all(SERVICE_INVARIANTS, service)
 
 
 def check_service_step(step: ServiceStep) -> None:
@@ -331,6 +330,5 @@ def check_service_step(step: ServiceStep) -> None:
     Raises:
         BrokenInvariantError: something of it is not.
     """
-    for invariant in STEP_INVARIANTS:
-        require_kept(invariant(step), invariant)
+    require_all(STEP_INVARIANTS, step)
     check_service(step.after)

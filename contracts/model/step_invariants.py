@@ -11,7 +11,7 @@ from typing import Any
 from moot.contracts.model.checks import find_rival
 from moot.contracts.model.descent import BOTH, NODE_TAGS
 from moot.contracts.model.ledger import calculate_debt
-from moot.contracts.model.store_invariants import check_store, require_kept
+from moot.contracts.model.store_invariants import check_store, require_all
 from moot.contracts.model.types import (
     FOLD_ARITY,
     WIDE_FOLD_ARITY,
@@ -601,8 +601,7 @@ def check_step(step: Step) -> None:
     Raises:
         BrokenInvariantError: something of it is not.
     """
-    for invariant in STEP_INVARIANTS:
-        require_kept(invariant(step), invariant)
+    require_all(STEP_INVARIANTS, step)
     if not _is_mere_move(step.before, step.after):
         check_store(step.after)
 

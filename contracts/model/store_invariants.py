@@ -4,8 +4,9 @@ Tests, the exhaustive search and simulations share them.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from moot.contracts.model import challenges
 from moot.contracts.model.referee import are_terms_sound
@@ -14,6 +15,8 @@ from moot.contracts.model.words import hash_top, pack_claim, pack_member, pack_t
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import MootError
+
+SubjectT = TypeVar("SubjectT")
 
 
 class BrokenInvariantError(MootError):
@@ -295,10 +298,14 @@ def check_store(store: Store) -> None:
         BrokenInvariantError: something of it is not.
     """
     for books in open_books(store):
-        for job_invariant in JOB_INVARIANTS:
-            require_kept(job_invariant(books), job_invariant)
-    for store_invariant in STORE_INVARIANTS:
-        require_kept(store_invariant(store), store_invariant)
+        require_all(JOB_INVARIANTS, books)
+    require_all(STORE_INVARIANTS, store)
+
+
+def require_all(invariants: Iterable[Callable[[SubjectT], bool]], subject: SubjectT) -> None:
+    """Name the first of some invariants that is broken, if one is."""
+    for invariant in invariants:
+        require_kept(invariant(subject), invariant)
 
 
 def require_kept(is_kept: bool, invariant: Callable[..., object]) -> None:  # noqa: FBT001 - a result

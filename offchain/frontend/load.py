@@ -120,6 +120,7 @@ def _check_function(spec: str, function: Callable[[int], Any]) -> None:
 def _load_name(path: Path, name: str) -> Any:
     """Run a file as a module and return one of its functions, its recipes or its Trainers."""
     module = execute_file(path, f"moot_user_{path.stem}")
+    assert module is not None, "the file was found before"
     found = getattr(module, name, None)
     if not _is_choice(found):
         names = [key for key, value in vars(module).items() if _is_choice(value)]

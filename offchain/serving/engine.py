@@ -242,7 +242,7 @@ class Engine:
     def _read(self) -> None:
         """Read a chunk of each prompt, up to a turn's tokens; the last one is left to decoding.
 
-        A pass that decodes costs the same for few texts as for all, so it waits for the others.
+        Several prompts, since a pass that decodes costs the same for few texts as for all.
         """
         left = self.limits.turn_tokens
         for number, row in enumerate(self._rows):
