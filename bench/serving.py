@@ -31,12 +31,7 @@ def list_comparisons(*, is_tiny: bool) -> Iterator[Comparison]:
     """Yield the answers of every model and number of requests, and what claims cost."""
     sizes = TINY_SERVING if is_tiny else ServingSizes()
     for name, size in sizes.models:
-        model: Any = build(name, size, inference=True).model
-        model.config.max_position_embeddings = max(
-            sizes.context, model.config.max_position_embeddings
-        )
-        stock = copy.deepcopy(model)
-        programs = Programs(Reader(model), f"bench {name} {size}", sizes.context)
+        stock, programs = make_programs(name, size, sizes.context)
         generator = torch.Generator().manual_seed(0)
         for count in sizes.requests:
             shape = (count, sizes.prompt)
@@ -47,6 +42,13 @@ def list_comparisons(*, is_tiny: bool) -> Iterator[Comparison]:
             yield Comparison(GROUP, f"{name} {size}, answers", kind, ours, theirs)
             plain = _make_ours(programs, prompts, sizes.tokens, has_claims=False)
             yield Comparison(GROUP, f"{name} {size}, claims", kind, ours, plain)
+
+
+def make_programs(name: str, size: str, context: int) -> tuple[Any, Programs]:
+    """Return an example as the transformers library has it, and its programs."""
+    model: Any = build(name, size, inference=True).model
+    model.config.max_position_embeddings = max(context, model.config.max_position_embeddings)
+    return copy.deepcopy(model), Programs(Reader(model), f"bench {name} {size}", context)
 
 
 def _make_ours(programs: Programs, prompts: Tensor, tokens: int, *, has_claims: bool) -> Side:

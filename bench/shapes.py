@@ -291,6 +291,18 @@ class ServingSizes:
     requests: tuple[int, ...] = (1, 8, 32)
 
 
+@dataclass(frozen=True, slots=True)
+class ReceiptSizes:
+    """Sizes of answers with receipts: models, tokens of a prompt and of its answer."""
+
+    models: tuple[tuple[str, str], ...] = (("llama", "small"), ("gpt2", "full"))
+    prompt: int = 64
+    tokens: tuple[int, ...] = (32, 128, 512)
+    context: int = 1024
+
+
+TINY_RECEIPTS = ReceiptSizes((("llama", "tiny"),), prompt=3, tokens=(2,), context=8)
+
 TINY_SERVING = ServingSizes((("llama", "tiny"),), prompt=3, tokens=2, context=8, requests=(1, 2))
 
 TINY_GENERATION = GenerationSizes("tiny", prompt=4, tokens=2, texts=(1,))

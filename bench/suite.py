@@ -10,6 +10,7 @@ from moot.bench import (
     operators,
     pointwise,
     products,
+    receipts,
     serving,
 )
 from moot.bench.rows import Row
@@ -23,6 +24,7 @@ GROUPS: Mapping[str, Callable[[Collection[str], bool], Iterator[Comparison]]] = 
     indices.GROUP: lambda _, is_tiny: indices.list_comparisons(is_tiny=is_tiny),
     layers.GROUP: lambda _, is_tiny: layers.list_comparisons(is_tiny=is_tiny),
     generation.GROUP: lambda _, is_tiny: generation.list_comparisons(is_tiny=is_tiny),
+    receipts.GROUP: lambda _, is_tiny: receipts.list_comparisons(is_tiny=is_tiny),
     serving.GROUP: lambda _, is_tiny: serving.list_comparisons(is_tiny=is_tiny),
 }
 

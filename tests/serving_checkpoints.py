@@ -1,5 +1,6 @@
 """A tiny checkpoint with a tokenizer and a chat template, and a server that answers by it."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,10 +8,10 @@ from threading import Thread
 from typing import Any
 
 from moot.offchain.serving.answered import Answered, Issuer
-from moot.offchain.serving.archive import Archive
 from moot.offchain.serving.checkpoints import Model, load
 from moot.offchain.serving.endpoint import Bounds, Endpoint
 from moot.offchain.serving.engine import Engine
+from moot.offchain.serving.issuing import make_document
 from moot.offchain.serving.requests import Limits
 from moot.offchain.serving.server import listen, make_server
 from tests.serving_helpers import make_model
@@ -49,17 +50,24 @@ class Stamps:
 
     def __init__(self) -> None:
         self.issued: list[tuple[Answered, str]] = []
+        self._documents: dict[str, bytes] = {}
 
-    def issue(self, answered: Answered, client: str) -> str:
+    def issue(self, answered: Answered, client: str, name: str, model: str) -> str:
         """See `Issuer`."""
+        receipt = f"receipt-{len(self.issued)}"
         self.issued.append((answered, client))
-        return f"receipt-{len(self.issued) - 1}"
+        document = {"receipt": receipt, **make_document(model, answered)}
+        self._documents[name] = json.dumps(document).encode()
+        return receipt
+
+    def find(self, name: str) -> bytes | None:
+        """See `Issuer`."""
+        return self._documents.get(name)
 
 
 @contextmanager
 def serving(
     folder: Path,
-    archive: Path | None = None,
     issuer: Issuer | None = None,
     bounds: Bounds = Bounds(),  # noqa: B008 - it is frozen
     limits: Limits = Limits(slots=2, chunks=(16,), least_length=64),  # noqa: B008 - likewise
@@ -67,8 +75,7 @@ def serving(
     """Serve a checkpoint; yield the address, the model and its engine."""
     model = load(folder, "tiny")
     engine = Engine(model.programs, limits)
-    kept = None if archive is None else Archive(archive)
-    app = Endpoint([(model, engine)], kept, issuer, bounds).make_app()
+    app = Endpoint([(model, engine)], issuer, bounds).make_app()
     server, listener = make_server(app), listen("127.0.0.1", 0)
     thread = Thread(target=lambda: server.run(sockets=[listener]), daemon=True)
     thread.start()

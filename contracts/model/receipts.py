@@ -41,6 +41,15 @@ RECEIPT_TYPES: Final = (
     ("uint96", "priceWei"),
 )
 """The fields of a receipt, in the order in which they are hashed, encoded and packed."""
+WIDTHS: Final = {
+    "bytes32": 32,
+    "address": 20,
+    "uint32": 4,
+    "uint64": 8,
+    "uint96": 12,
+    "uint128": 16,
+}
+"""Bytes of a field of each type."""
 VOUCHER_TYPES: Final = (("address", "client"), ("address", "provider"), ("uint128", "totalWei"))
 _DOMAIN = b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 
@@ -60,9 +69,7 @@ class Domain:
     @property
     def separator(self) -> Digest:
         """The EIP-712 domain separator."""
-        words = (keccak256(_DOMAIN), keccak256(b"Moot"), keccak256(str(VERSION).encode()))
-        types = ["bytes32", "bytes32", "bytes32", "uint256", "address"]
-        return keccak256(encode(types, [*words, self.chain_id, self.service]))
+        return _separate(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +203,33 @@ def hash_announcement(
     return keccak256(encode(types, values))
 
 
+def encode_field(kind: str, value: Address | Digest | int) -> bytes:
+    """Return the bytes of a field, as few as its type has.
+
+    Raises:
+        OverflowError: the number does not fit the type.
+    """
+    if isinstance(value, int):
+        return value.to_bytes(WIDTHS[kind], "big")
+    return value if isinstance(value, bytes) else bytes.fromhex(value[2:])
+
+
 @lru_cache(maxsize=1 << 12)
 def _hash(
     name: str, types: tuple[tuple[str, str], ...], struct: Receipt | Voucher, domain: Domain
 ) -> Digest:
-    values = [getattr(struct, field.name) for field in fields(struct)]
-    words = encode(["bytes32", *(kind for kind, _ in types)], [_hash_type(name, types), *values])
-    return keccak256(b"\x19\x01" + domain.separator + keccak256(words))
+    """Return the EIP-712 digest of a struct, all of whose fields are words."""
+    pairs = zip(types, fields(struct), strict=True)
+    parts = [encode_field(kind, getattr(struct, field.name)) for (kind, _), field in pairs]
+    words = b"".join(part.rjust(32, b"\0") for part in parts)
+    return keccak256(b"\x19\x01" + domain.separator + keccak256(_hash_type(name, types) + words))
+
+
+@cache
+def _separate(domain: Domain) -> Digest:
+    words = (keccak256(_DOMAIN), keccak256(b"Moot"), keccak256(str(VERSION).encode()))
+    types = ["bytes32", "bytes32", "bytes32", "uint256", "address"]
+    return keccak256(encode(types, [*words, domain.chain_id, domain.service]))
 
 
 @cache

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _GROUPS = (
     *("matmul", "convolution", "other", "pointwise", "indices", "layers", "generation"),
-    "serving",
+    *("serving", "receipts"),
 )
 _VECTOR_BITS = "MOOT_VECTOR_BITS"
 _BITS_DIFFER = 3

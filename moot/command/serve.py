@@ -1,5 +1,6 @@
 """`moot serve`: a model's answers over HTTP, each with a receipt."""
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -132,12 +133,13 @@ def serve(
         served = [(it, make_engine(it.programs, limits, not no_receipts, cheat)) for it in models]
         for _, engine in served:
             _warm(engine, tell)
+        gc.freeze()  # else each full collection looks through the models and their programs
         kept = receipts or Path("receipts")
         with _signing(settings, tell, kept, stake_wei, token_price_wei, no_receipts) as issuer:
             url = f"http://{host}:{listener.getsockname()[1]}/v1"
             names = [it.name for it in models]
             tell("answering", f"{', '.join(names)} at {url}", url=url, models=names)
-            _run(served, None if no_receipts else kept, issuer, listener)
+            _run(served, issuer, listener)
 
 
 def _warm(engine: "Engine", tell: "Tell") -> None:
@@ -151,18 +153,11 @@ def _warm(engine: "Engine", tell: "Tell") -> None:
         engine.prepare(size)
 
 
-def _run(
-    served: "list[tuple[Model, Engine]]",
-    folder: Path | None,
-    issuer: "Issuer | None",
-    listener: Any,
-) -> None:
-    from moot.offchain.serving.archive import Archive  # noqa: PLC0415 - imports torch
+def _run(served: "list[tuple[Model, Engine]]", issuer: "Issuer | None", listener: Any) -> None:
     from moot.offchain.serving.endpoint import Endpoint  # noqa: PLC0415 - optional
     from moot.offchain.serving.server import make_server  # noqa: PLC0415 - likewise
 
-    archive = None if folder is None else Archive(folder / "answers")
-    app = Endpoint(served, archive, issuer).make_app()
+    app = Endpoint(served, issuer).make_app()
     make_server(app).run(sockets=[listener])
 
 

@@ -87,4 +87,4 @@ def hash_up(nodes: Bytes, tag: int) -> bytes:
     """Return the node above all of these, of which there is at least one."""
     while len(nodes) > BLOCK_CHUNKS:
         nodes = hash_pairs(nodes, tag)
-    return hash_top(nodes, tag)
+    return hash_top(nodes, tag) if len(nodes) > 1 else nodes.tobytes()

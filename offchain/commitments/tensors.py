@@ -199,15 +199,20 @@ def is_canonical(dtype: DType, data: NDArray[np.uint8]) -> bool:
 
 def compute_state_root(tensor_roots: Sequence[Digest]) -> Digest:
     """Return the root of a state, given the roots of its tensors in the order of the layout."""
-    return hash_root(Tag.STATE_ROOT, len(tensor_roots), Tree(Tag.STATE_NODE, tensor_roots).top)
+    return _hash_roots(Tag.STATE_ROOT, Tag.STATE_NODE, tensor_roots)
 
 
 def compute_history_root(state_roots: Sequence[Digest]) -> Digest:
     """Return the root of a history, given the state roots of all checkpoints."""
-    top = Tree(Tag.HISTORY_NODE, state_roots).top
-    return hash_root(Tag.HISTORY_ROOT, len(state_roots), top)
+    return _hash_roots(Tag.HISTORY_ROOT, Tag.HISTORY_NODE, state_roots)
 
 
 def compute_data_root(tensor_roots: Sequence[Digest]) -> Digest:
     """Return the root of all batches of a job."""
-    return hash_root(Tag.DATA_ROOT, len(tensor_roots), Tree(Tag.DATA_NODE, tensor_roots).top)
+    return _hash_roots(Tag.DATA_ROOT, Tag.DATA_NODE, tensor_roots)
+
+
+def _hash_roots(tag: Tag, node_tag: Tag, roots: Sequence[Digest]) -> Digest:
+    """Return the root over the roots of parts, without keeping the tree."""
+    leaves = np.frombuffer(b"".join(roots), np.uint8).reshape(-1, DIGEST_BYTES)
+    return hash_root(tag, len(roots), hash_up(leaves, node_tag))

@@ -16,7 +16,7 @@ from typing import Self
 from moot.contracts.model.receipts import Domain, Receipt, is_sound
 from moot.contracts.model.types import Address
 from moot.offchain.commitments.tree import Digest
-from moot.offchain.errors import BondExhausted, StoreError, UsageError
+from moot.offchain.errors import BondExhausted, MootError, StoreError, UsageError
 from moot.offchain.files import held_alone, make_folder
 from moot.offchain.receipts.packed import SignedReceipt
 
@@ -24,6 +24,8 @@ Sign = Callable[[Digest], bytes]
 """Signs a digest: (32 bytes) -> 65 bytes, r, s and v."""
 
 FILE = "receipts.sqlite"
+MOST_ANSWERS = 100_000
+"""Answers that are kept, of some kilobytes each."""
 MOST_LISTED = 1 << 20
 """Receipts that are listed at once."""
 _SCHEMA = """
@@ -33,8 +35,23 @@ CREATE TABLE IF NOT EXISTS receipts (
     start_root BLOB NOT NULL, packed BLOB NOT NULL, request BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS starts ON receipts (start_root);
-CREATE INDEX IF NOT EXISTS ends ON receipts (last_block, number);
+CREATE TABLE IF NOT EXISTS answers (
+    number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, document BLOB NOT NULL
+);
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What whoever asks for a receipt later is told beside it.
+
+    Attributes:
+        name: what it is known by.
+        document: what it says.
+    """
+
+    name: str
+    document: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +92,6 @@ class BookReader:
         """Give the file up."""
         self._base.close()
 
-    def find(self, digest: Digest) -> Entry | None:
-        """Return the receipt with a digest, if it is in the book."""
-        return _find(self._base, digest)
-
     def find_start(self, start_root: Digest) -> list[Entry]:
         """Return the receipts of runs that began with a state."""
         query = "SELECT packed, request FROM receipts WHERE start_root = ? ORDER BY number"
@@ -88,6 +101,10 @@ class BookReader:
     def list_from(self, number: int, count: int = MOST_LISTED) -> Iterator[SignedReceipt]:
         """Yield receipts in the order of their numbers, from one number on."""
         return _list_from(self._base, number, count)
+
+    def find_answer(self, name: str) -> tuple[SignedReceipt, bytes] | None:
+        """Return a receipt and the document of its answer, if they are in the book."""
+        return _find_answer(self._base, name)
 
     def list_newest(self, count: int = 64) -> list[Entry]:
         """Return the newest receipts, the last one first."""
@@ -105,15 +122,23 @@ class Book:
         folder: where the book is; it is made.
         domain: the service.
         provider: whose receipts they are.
+        most_answers: how many of the newest receipts keep their answers.
 
     Raises:
         UsageError: another process has the book, or it is another provider's or service's.
         StoreError: it can't be read or written.
     """
 
-    def __init__(self, folder: Path, domain: Domain, provider: Address) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        domain: Domain,
+        provider: Address,
+        most_answers: int = MOST_ANSWERS,
+    ) -> None:
         make_folder(folder, 0o700)
         self.domain, self.provider = domain, provider
+        self._most_answers = most_answers
         self._lock, self._stack = Lock(), ExitStack()
         if not self._stack.enter_context(held_alone(folder / ".lock")):
             self._stack.close()
@@ -123,7 +148,7 @@ class Book:
         except sqlite3.Error as error:
             self._stack.close()
             raise StoreError(f"cannot open the receipts in {folder}: {error}") from error
-        except UsageError:
+        except MootError:
             self._stack.close()
             raise
 
@@ -144,6 +169,9 @@ class Book:
                 f"the receipts in {path.parent} are of {found[2]} at service {found[1]} on chain "
                 f"{found[0]}; choose another folder"
             )
+        self._newest = self._fetch("ORDER BY number DESC LIMIT 1")
+        # The first one that had not ended, and the block as of which it was looked for.
+        self._first_open: tuple[int, Receipt | None] = 0, None
 
     def __enter__(self) -> Self:
         return self
@@ -158,8 +186,7 @@ class Book:
     @property
     def is_new(self) -> bool:
         """Whether nothing was signed with it as yet."""
-        with self._lock:
-            return self._fetch("LIMIT 1") is None
+        return self._newest is None
 
     def require_published(self, count: int) -> None:
         """Refuse to sign where a copy of this book has signed more, as the chain shows.
@@ -170,9 +197,7 @@ class Book:
         Raises:
             UsageError: the book lacks some: the next receipt would have a number that is used.
         """
-        with self._lock:
-            newest = self._fetch("ORDER BY number DESC LIMIT 1")
-        known = newest.receipt.number + 1 if newest else 0
+        known = self._newest.number + 1 if self._newest else 0
         if known < count:
             raise UsageError(
                 f"{count} receipts of {self.provider} are published, and this book has {known}: to "
@@ -180,7 +205,14 @@ class Book:
                 "another --key"
             )
 
-    def issue(self, draft: Receipt, bond_wei: int, request: bytes, sign: Sign) -> SignedReceipt:
+    def issue(
+        self,
+        draft: Receipt,
+        bond_wei: int,
+        request: bytes,
+        sign: Sign,
+        answer: Answer | None = None,
+    ) -> SignedReceipt:
         """Number a receipt, sign it, and return it once it is on the disk.
 
         Args:
@@ -188,6 +220,7 @@ class Book:
             bond_wei: what stands of the provider's bond up to the receipt's last block.
             request: what is needed to run it again.
             sign: signs with the provider's key.
+            answer: what is kept beside it.
 
         Raises:
             BondExhausted: the bond does not cover it beside those that have not ended.
@@ -208,68 +241,75 @@ class Book:
                 )
             signature = sign(numbered.hash(self.domain))
             signed = SignedReceipt(self.domain, numbered, signature)
-            row = (numbered.number, signed.digest, numbered.last_block, numbered.start_root)
             try:
-                self._base.execute(
-                    "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?)",
-                    (*row, signed.pack(), request),
-                )
+                self._write(signed, request, answer)
             except sqlite3.Error as error:
                 raise StoreError(f"cannot write a receipt: {error}") from error
+            self._newest = numbered
             return signed
+
+    def _write(self, signed: SignedReceipt, request: bytes, answer: Answer | None) -> None:
+        """Write all of a receipt, or nothing."""
+        receipt, base = signed.receipt, self._base
+        row = receipt.number, signed.digest, receipt.last_block, receipt.start_root
+        with base:
+            base.execute("BEGIN")
+            base.execute(
+                "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?)", (*row, signed.pack(), request)
+            )
+            if answer is not None:
+                kept = receipt.number, answer.name, answer.document
+                base.execute("INSERT INTO answers VALUES (?, ?, ?)", kept)
+                oldest = receipt.number - self._most_answers
+                base.execute("DELETE FROM answers WHERE number <= ?", (oldest,))
 
     def _number(self, draft: Receipt) -> Receipt:
         """Return a draft as the next receipt: its number, the total, and what has ended."""
-        newest = self._fetch("ORDER BY number DESC LIMIT 1")
-        number = newest.receipt.number + 1 if newest else 0
-        before = newest.receipt.total_wei if newest else 0
-        query = "SELECT min(number) FROM receipts WHERE last_block >= ?"
-        (first_open,) = self._base.execute(query, (draft.issued_block,)).fetchone()
-        released = before
-        if first_open is not None:
-            first = self._fetch("WHERE number = ?", first_open)
-            assert first is not None
-            released = first.receipt.total_wei - first.receipt.stake_wei
+        newest = self._newest
+        before = newest.total_wei if newest else 0
+        first = self._find_open(draft.issued_block)
         return replace(
             draft,
-            number=number,
+            number=newest.number + 1 if newest else 0,
             provider=self.provider,
             total_wei=before + draft.stake_wei,
-            released_wei=released,
+            released_wei=first.total_wei - first.stake_wei if first else before,
         )
 
-    def _fetch(self, where: str, *values: object) -> SignedReceipt | None:
+    def _find_open(self, block: int) -> Receipt | None:
+        """Return the first receipt that has not ended before a block.
+
+        Those before the one that was found last are not looked at again, unless blocks go back.
+        """
+        seen, first = self._first_open
+        if first is None or block < seen or first.last_block < block:
+            start = first.number if first and block >= seen else 0
+            first = self._fetch(
+                "WHERE number >= ? AND last_block >= ? ORDER BY number LIMIT 1", start, block
+            )
+        self._first_open = block, first
+        return first
+
+    def _fetch(self, where: str, *values: object) -> Receipt | None:
         query = f"SELECT packed FROM receipts {where}"  # noqa: S608 - of texts of ours
         row = self._base.execute(query, values).fetchone()
-        return SignedReceipt.unpack(row[0]) if row else None
+        return SignedReceipt.unpack(row[0], is_own=True).receipt if row else None
 
-    def find(self, digest: Digest) -> Entry | None:
-        """Return the receipt with a digest, if it is in the book."""
+    def find_answer(self, name: str) -> tuple[SignedReceipt, bytes] | None:
+        """Return a receipt and the document of its answer, if they are in the book."""
         with self._lock:
-            return _find(self._base, digest)
+            return _find_answer(self._base, name)
 
     def list_from(self, number: int, count: int = MOST_LISTED) -> Iterator[SignedReceipt]:
         """Yield receipts in the order of their numbers, from one number on."""
         with self._lock:
             return _list_from(self._base, number, count)
 
-    def forget(self, before_block: int) -> int:
-        """Forget receipts that had ended before a block, but for the newest; return how many.
 
-        Numbers and totals go on from the newest.
-        """
-        with self._lock:
-            query = (
-                "DELETE FROM receipts WHERE last_block < ? "
-                "AND number < (SELECT max(number) FROM receipts)"
-            )
-            return self._base.execute(query, (before_block,)).rowcount
-
-
-def _find(base: sqlite3.Connection, digest: Digest) -> Entry | None:
-    query = "SELECT packed, request FROM receipts WHERE digest = ?"
-    row = base.execute(query, (digest,)).fetchone()
-    return Entry(SignedReceipt.unpack(row[0]), row[1]) if row else None
+def _find_answer(base: sqlite3.Connection, name: str) -> tuple[SignedReceipt, bytes] | None:
+    query = "SELECT packed, document FROM answers JOIN receipts USING (number) WHERE name = ?"
+    row = base.execute(query, (name,)).fetchone()
+    return (SignedReceipt.unpack(row[0]), row[1]) if row else None
 
 
 def _list_from(base: sqlite3.Connection, number: int, count: int) -> Iterator[SignedReceipt]:

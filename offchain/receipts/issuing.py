@@ -11,7 +11,7 @@ from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import UsageError
 from moot.offchain.programs.roots import ProgramHeader
 from moot.offchain.providers.testimony import Testimony
-from moot.offchain.receipts.book import Book, Sign
+from moot.offchain.receipts.book import Answer, Book, Sign
 from moot.offchain.receipts.packed import SignedReceipt
 
 USUAL_S = 12.0
@@ -135,7 +135,12 @@ class Issuer:
         self._sign, self._look = sign, look
 
     def issue(
-        self, claimed: Claimed, client: Address, tokens: int, request: bytes
+        self,
+        claimed: Claimed,
+        client: Address,
+        tokens: int,
+        request: bytes,
+        answer: Answer | None = None,
     ) -> SignedReceipt:
         """Return the receipt of an answer, which is on the disk then.
 
@@ -144,6 +149,7 @@ class Issuer:
             client: who asked, a checksummed address; it pays by vouchers.
             tokens: how many were read and written.
             request: what is needed to run it again.
+            answer: what is kept beside the receipt.
 
         Raises:
             BondExhausted: the bond does not cover it beside those that have not ended.
@@ -178,4 +184,4 @@ class Issuer:
             released_wei=0,
             price_wei=tokens * given.token_price_wei,
         )
-        return self.book.issue(draft, standing.bond_wei, request, self._sign)
+        return self.book.issue(draft, standing.bond_wei, request, self._sign, answer)

@@ -7,16 +7,22 @@ from typing import Any, Self
 
 from eth_utils.address import to_checksum_address
 
-from moot.contracts.model.receipts import RECEIPT_TYPES, VERSION, Domain, Receipt
+from moot.contracts.model.receipts import (
+    RECEIPT_TYPES,
+    VERSION,
+    WIDTHS,
+    Domain,
+    Receipt,
+    encode_field,
+)
 from moot.contracts.model.signatures import SIGNATURE_BYTES, is_signed
 from moot.contracts.model.types import Address
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import ReceiptError, UsageError
 
-_WIDTHS = {"bytes32": 32, "address": 20, "uint32": 4, "uint64": 8, "uint96": 12, "uint128": 16}
 _CHAIN_BYTES, _ADDRESS_BYTES = 8, 20
 _HEAD_BYTES = 1 + _CHAIN_BYTES + _ADDRESS_BYTES
-SIGNED_BYTES = _HEAD_BYTES + sum(_WIDTHS[kind] for kind, _ in RECEIPT_TYPES)
+SIGNED_BYTES = _HEAD_BYTES + sum(WIDTHS[kind] for kind, _ in RECEIPT_TYPES)
 PACKED_BYTES = SIGNED_BYTES + SIGNATURE_BYTES
 
 
@@ -44,12 +50,16 @@ class SignedReceipt:
         domain, data = self.domain, bytearray([VERSION])
         data += domain.chain_id.to_bytes(_CHAIN_BYTES, "big") + bytes.fromhex(domain.service[2:])
         for (kind, _), field in zip(RECEIPT_TYPES, fields(self.receipt), strict=True):
-            data += _pack_field(kind, getattr(self.receipt, field.name))
+            data += encode_field(kind, getattr(self.receipt, field.name))
         return bytes(data) + self.signature
 
     @classmethod
-    def unpack(cls, data: bytes) -> Self:
+    def unpack(cls, data: bytes, *, is_own: bool = False) -> Self:
         """Return a receipt whose signature is the provider's.
+
+        Args:
+            data: the packed form.
+            is_own: whether we have packed it: the signature is not looked at then.
 
         Raises:
             ReceiptError: the bytes are of another version or length, or are not signed by the
@@ -65,10 +75,10 @@ class SignedReceipt:
         service = _read_address(data[1 + _CHAIN_BYTES : _HEAD_BYTES])
         values, at = [], _HEAD_BYTES
         for kind, _ in RECEIPT_TYPES:
-            values.append(_unpack_field(kind, data[at : at + _WIDTHS[kind]]))
-            at += _WIDTHS[kind]
+            values.append(_unpack_field(kind, data[at : at + WIDTHS[kind]]))
+            at += WIDTHS[kind]
         signed = cls(Domain(chain_id, service), Receipt(*values), data[at:])
-        if not is_signed(signed.digest, signed.signature, signed.receipt.provider):
+        if not is_own and not is_signed(signed.digest, signed.signature, signed.receipt.provider):
             raise ReceiptError(
                 f"the receipt names {signed.receipt.provider} as its provider, who has not signed "
                 "it; ask for it again"
@@ -96,12 +106,6 @@ def require_same(service: Domain, signed: Domain, what: str) -> None:
             f"the {what} is for service {signed.service} on chain {signed.chain_id}; choose that "
             "--service"
         )
-
-
-def _pack_field(kind: str, value: Any) -> bytes:
-    if kind == "address":
-        return bytes.fromhex(value[2:])
-    return bytes(value) if kind == "bytes32" else int(value).to_bytes(_WIDTHS[kind], "big")
 
 
 def _unpack_field(kind: str, data: bytes) -> Any:

@@ -57,13 +57,21 @@ class Answered:
 class Issuer(Protocol):
     """Signs receipts of answers; its methods may be called from several threads."""
 
-    def issue(self, answered: Answered, client: str) -> str:
-        """Return the receipt of an answer as text of a header; it is on the disk by then.
+    def issue(self, answered: Answered, client: str, name: str, model: str) -> str:
+        """Return the receipt of an answer as text of a header; both are on the disk by then.
 
         Args:
             answered: the answer.
             client: the address of whoever asks, checksummed; the zero address if unknown.
+            name: what the answer is known by.
+            model: the name of the model.
 
         Raises:
             MootError: there is none: the bond does not cover it, or the book can't be written.
+        """
+
+    def find(self, name: str) -> bytes | None:
+        """Return a receipt and all that is needed to check its answer, as JSON.
+
+        None if there is none of this name, whatever it is.
         """

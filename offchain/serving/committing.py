@@ -20,22 +20,25 @@ def commit(
     """Return what an answer commits to, given the keys and values after its last step."""
     length = programs.find_length(question)
     program = programs.find_answer(length)
-    tensors = fill_in(question, length)
-    tensors[TOKENS][0, len(question.prompt) : len(question.prompt) + len(answer)] = answer
-    tensors["buffer.position"] = np.array(
-        min(len(question.prompt) + len(answer) - 1, length - 1), np.int64
-    )
-    tensors["output.0"] = np.array([answer[-1]], np.int64)
+    given = fill_in(question, length)
+    tokens = given[TOKENS].copy()
+    tokens[0, len(question.prompt) : len(question.prompt) + len(answer)] = answer
+    position = min(len(question.prompt) + len(answer) - 1, length - 1)
+    made = {
+        TOKENS: tokens,
+        "buffer.position": np.array(position, np.int64),
+        "output.0": np.array([answer[-1]], np.int64),
+    }
     names = [f"buffer.{kind}_{n}" for n in programs.reader.heads for kind in ("keys", "values")]
-    tensors |= dict(zip(names, arrays, strict=True))
-    end_root, answer_root = program.hash_end(tensors)
+    made |= dict(zip(names, arrays, strict=True))
+    start_root, end_root, answer_root = program.hash_run(given, made)
     return Answered(
         question,
         tuple(answer),
         reason,
         length,
         program.header,
-        program.hash_start(question),
+        start_root,
         end_root,
         answer_root,
         program.slots[TOKENS],

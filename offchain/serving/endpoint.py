@@ -19,7 +19,6 @@ from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import BondExhausted, MootError, RequestRefused
 from moot.offchain.serving import metrics, replies
 from moot.offchain.serving.answered import Answered, Issuer
-from moot.offchain.serving.archive import Archive
 from moot.offchain.serving.asked import Ask, read_ask
 from moot.offchain.serving.checkpoints import Model
 from moot.offchain.serving.engine import Engine
@@ -105,21 +104,19 @@ class Endpoint:
 
     Args:
         models: the models, each with its engine.
-        archive: where answers are kept; None keeps none.
-        issuer: signs receipts; None for answers without.
+        issuer: signs receipts, and keeps answers; None for answers without.
         bounds: the bounds of what is sent.
     """
 
     def __init__(
         self,
         models: Sequence[tuple[Model, Engine]],
-        archive: Archive | None = None,
         issuer: Issuer | None = None,
         bounds: Bounds = Bounds(),
     ) -> None:
         self._models = {model.name: model for model, _ in models}
         self._engines = {model.name: engine for model, engine in models}
-        self._archive, self._issuer, self._bounds = archive, issuer, bounds
+        self._issuer, self._bounds = issuer, bounds
         # One thread each: tokenizers are not to be used by two, and a book writes in turns.
         self._reading, self._issuing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
 
@@ -223,17 +220,11 @@ class Endpoint:
 
     async def _issue(self, ask: Ask, answered: Answered, key: str, client: str) -> str | None:
         """Return the receipt of an answer, once it and the answer are kept."""
-
-        def issue() -> str | None:
-            receipt = None if self._issuer is None else self._issuer.issue(answered, client)
-            if self._archive is not None:
-                document = replies.make_document(ask.model.name, answered, receipt)
-                self._archive.keep(key, document)
-            return receipt
-
-        if self._issuer is None and self._archive is None:
+        if self._issuer is None:
             return None
-        return await asyncio.get_running_loop().run_in_executor(self._issuing, issue)
+        given = answered, client, key, ask.model.name
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._issuing, self._issuer.issue, *given)
 
     async def _read_body(self, call: Call) -> bytes:
         """Return the body of a request, unless it is too long, or too slow."""
@@ -269,8 +260,8 @@ class Endpoint:
     async def _show_receipt(self, call: Call) -> Response:
         name = call.path_params["name"].rpartition("-")[2]
         found = None
-        if self._archive is not None:
-            found = await asyncio.to_thread(self._archive.find, name)
+        if self._issuer is not None:
+            found = await asyncio.to_thread(self._issuer.find, name)
         if found is None:
             raise RequestRefused("there is no such receipt; give the id of an answer", "id", 404)
         return Response(found, media_type="application/json")

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 
 from moot.contracts.model.types import Address
+from moot.offchain.receipts.book import Answer
 from moot.offchain.receipts.issuing import Claimed, Standing
 from moot.offchain.receipts.issuing import Issuer as ReceiptIssuer
 from moot.offchain.receipts.service import ChainService
@@ -21,13 +22,22 @@ class Signing:
 
     issuer: ReceiptIssuer
 
-    def issue(self, answered: Answered, client: Address) -> str:
+    def issue(self, answered: Answered, client: Address, name: str, model: str) -> str:
         """See `answered.Issuer`."""
-        question = answered.question
-        tokens = len(question.prompt) + len(answered.tokens)
+        tokens = len(answered.question.prompt) + len(answered.tokens)
         # With the length the program is found again, whatever --context there was.
         request = json.dumps({**make_request(answered), "length": answered.length}).encode()
-        return self.issuer.issue(make_claim(answered), client, tokens, request).encode()
+        document = Answer(name, json.dumps(make_document(model, answered)).encode())
+        claim = make_claim(answered)
+        return self.issuer.issue(claim, client, tokens, request, document).encode()
+
+    def find(self, name: str) -> bytes | None:
+        """See `answered.Issuer`."""
+        found = self.issuer.book.find_answer(name)
+        if found is None:
+            return None
+        signed, document = found
+        return json.dumps({"receipt": signed.encode(), **json.loads(document)}).encode()
 
 
 def make_claim(answered: Answered) -> Claimed:
@@ -53,6 +63,22 @@ def make_request(answered: Answered) -> dict[str, object]:
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
         "seed": sampling.seed,
+    }
+
+
+def make_document(model: str, answered: Answered) -> dict[str, object]:
+    """Return what is needed to check an answer beside its receipt: what was asked and what came."""
+    return {
+        "model": model,
+        "request": make_request(answered),
+        "answer": list(answered.tokens),
+        "finish_reason": str(answered.reason),
+        "length": answered.length,
+        "steps": answered.steps,
+        "program": answered.header.root.hex(),
+        "start": answered.start_root.hex(),
+        "end": answered.end_root.hex(),
+        "tokens": answered.answer_root.hex(),
     }
 
 

@@ -1,7 +1,7 @@
 """Programs of a model: those that answers are claimed by, and those that compute many at once."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
@@ -79,27 +79,32 @@ class AnswerProgram:
 
     def hash_start(self, question: Question) -> Digest:
         """Return the root of the start state of a question."""
-        return compute_state_root(self._list_roots(fill_in(question, self.length), self._zeros))
+        return self.hash_run(fill_in(question, self.length), {})[0]
 
-    def hash_end(self, tensors: dict[str, Array]) -> tuple[Digest, Digest]:
-        """Return the root of a state, and that of its tokens, given what is not fixed."""
-        roots = self._list_roots(tensors)
-        return compute_state_root(roots), roots[self.slots[TOKENS]]
+    def hash_run(
+        self, given: Mapping[str, Array], made: Mapping[str, Array]
+    ) -> tuple[Digest, Digest, Digest]:
+        """Return the root of a start state, that of the state at the end, and that of its tokens.
 
-    def _list_roots(
-        self, tensors: dict[str, Array], known: dict[int, Digest] | None = None
-    ) -> list[Digest]:
-        made = commit_tensors([*tensors.values()])
-        roots = {**self.fixed, **(known or {})}
-        roots |= {self.slots[name]: it.root for name, it in zip(tensors, made, strict=True)}
-        return [roots[number] for number in range(len(self.program.state))]
+        Args:
+            given: what a question is in the start state, as `fill_in` has it.
+            made: the tensors that are others at the end.
+        """
+        found = iter(commit_tensors([*given.values(), *made.values()]))  # at once: most are small
+        roots, tops = list(self._roots), list[Digest]()
+        for names in given, made:
+            for name in names:
+                roots[self.slots[name]] = next(found).root
+            tops.append(compute_state_root(roots))
+        return tops[0], tops[1], roots[self.slots[TOKENS]]
 
     @cached_property
-    def _zeros(self) -> dict[int, Digest]:
-        """The roots of the tensors that begin as they are in the base, by slot."""
-        numbers = [n for n in range(len(self.base)) if n not in self.fixed]
-        made = commit_tensors([self.base[n] for n in numbers])
-        return {number: it.root for number, it in zip(numbers, made, strict=True)}
+    def _roots(self) -> list[Digest]:
+        """The roots of the base's tensors."""
+        others = [n for n in range(len(self.base)) if n not in self.fixed]
+        made = commit_tensors([self.base[n] for n in others])
+        known = self.fixed | {n: it.root for n, it in zip(others, made, strict=True)}
+        return [known[n] for n in range(len(self.base))]
 
 
 class ChunkProgram:

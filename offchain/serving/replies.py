@@ -10,7 +10,6 @@ from moot.offchain.errors import RequestRefused
 from moot.offchain.serving.answered import Answered
 from moot.offchain.serving.asked import Ask
 from moot.offchain.serving.checkpoints import Model
-from moot.offchain.serving.issuing import make_request
 from moot.offchain.serving.speech import Odds
 
 HEADER = "Moot-Receipt"
@@ -155,23 +154,6 @@ def _show(decode: Any, token: int, log: float) -> dict[str, Any]:
 def make_event(content: Mapping[str, Any]) -> bytes:
     """Return an event of a stream."""
     return b"data: " + json.dumps(content).encode() + b"\n\n"
-
-
-def make_document(model: str, answered: Answered, receipt: str | None) -> dict[str, Any]:
-    """Return all that is needed to check an answer: what was asked, what came, and the receipt."""
-    return {
-        "receipt": receipt,
-        "model": model,
-        "request": make_request(answered),
-        "answer": list(answered.tokens),
-        "finish_reason": str(answered.reason),
-        "length": answered.length,
-        "steps": answered.steps,
-        "program": answered.header.root.hex(),
-        "start": answered.start_root.hex(),
-        "end": answered.end_root.hex(),
-        "tokens": answered.answer_root.hex(),
-    }
 
 
 END = b"data: [DONE]\n\n"

@@ -20,9 +20,8 @@ from moot.offchain.receipts.issuing import Claimed
 from moot.offchain.receipts.packed import SignedReceipt
 from moot.offchain.serving.answered import Answered
 from moot.offchain.serving.engine import Engine
-from moot.offchain.serving.issuing import make_claim
+from moot.offchain.serving.issuing import make_claim, make_document
 from moot.offchain.serving.lying import LyingEngine
-from moot.offchain.serving.replies import make_document
 from moot.offchain.serving.requests import Limits
 from moot.offchain.serving.tasks import TaskFinder, make_task, read_asked
 from moot.offchain.serving.verdicts import Recomputation, Verdict, check_receipt
@@ -73,7 +72,7 @@ def _make_receipt(claimed: Claimed) -> Receipt:
 
 def show(answered: Answered) -> dict[str, Any]:
     """Return the document of an answer."""
-    return make_document("tiny", answered, None)
+    return {"receipt": None, **make_document("tiny", answered)}
 
 
 def check(signed: SignedReceipt, document: dict[str, Any], name: str = "llama") -> Any:

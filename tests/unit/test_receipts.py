@@ -190,6 +190,8 @@ def test_books_never_conflict(tmp_path: Path) -> None:
         assert not any(find_conflict(it, receipt) for it in earlier)
         unended = sum(it.stake_wei for it in earlier if it.last_block >= receipt.issued_block)
         assert receipt.open_wei >= unended + receipt.stake_wei
+        first = next((it for it in earlier if it.last_block >= receipt.issued_block), receipt)
+        assert receipt.released_wei == first.total_wei - first.stake_wei
 
 
 def test_conflicts_are_found() -> None:
@@ -285,19 +287,6 @@ def test_nothing_is_signed_that_is_not_kept(tmp_path: Path) -> None:
             issue(book, 100, 1)
         book._base.execute("PRAGMA query_only=OFF")
         assert issue(book, 100, 1).number == 1
-
-
-def test_old_receipts_are_forgotten(tmp_path: Path) -> None:
-    """Receipts that have ended may go; numbers and totals go on."""
-    with Book(tmp_path, DOMAIN, make_provider()) as book:
-        kept = [issue(book, block, 2) for block in (100, 100, 120)]
-        signed = next(iter(book.list_from(0)))
-        assert book.find(signed.digest) is not None
-        assert book.forget(before_block=500) == 2
-        assert book.find(signed.digest) is None
-        assert [it.receipt for it in book.list_from(0)] == kept[2:]
-        following = issue(book, 125, 2)
-        assert (following.number, following.total_wei, following.released_wei) == (3, 8, 4)
 
 
 _SIGNER = """

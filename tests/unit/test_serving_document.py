@@ -20,7 +20,7 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     make, ask = BLOCKS
     names: dict[str, Any] = {"__name__": "document"}
     exec(compile(make, str(DOCUMENT), "exec"), names)  # noqa: S102 - our own document
-    with serving(Path("checkpoint"), Path("kept"), Stamps()) as (url, *_):
+    with serving(Path("checkpoint"), Stamps()) as (url, *_):
         here = ask.replace("http://127.0.0.1:8000", url).replace(
             'model="checkpoint"', 'model="tiny"'
         )

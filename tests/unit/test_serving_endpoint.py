@@ -33,9 +33,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = make_checkpoint(tmp_path_factory.mktemp("checkpoint"))
     stamps = Stamps()
     bounds = Bounds(body_bytes=1 << 14, body_s=1.0)
-    archive = tmp_path_factory.mktemp("archive")
     with (
-        serving(folder, archive, stamps, bounds) as (url, *rest),
+        serving(folder, stamps, bounds) as (url, *rest),
         make_client(url) as client,
     ):
         yield url, *rest, stamps, client

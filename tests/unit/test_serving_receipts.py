@@ -11,13 +11,12 @@ from eth_utils.address import to_checksum_address
 from moot.contracts.model.receipts import Domain, is_sound
 from moot.contracts.model.types import MIN_BOND_WEI
 from moot.offchain.chain.accounts.keystore import KeyAccount
-from moot.offchain.errors import BondExhausted, UsageError
+from moot.offchain.errors import BondExhausted, StoreError, UsageError
 from moot.offchain.frontend.generation.answering import Question
 from moot.offchain.receipts.book import Book
 from moot.offchain.receipts.issuing import Conditions, Issuer, Standing
 from moot.offchain.receipts.packed import SignedReceipt
 from moot.offchain.serving.answered import Answered, Reason
-from moot.offchain.serving.archive import Archive
 from moot.offchain.serving.checking import check_answer
 from moot.offchain.serving.checkpoints import load
 from moot.offchain.serving.issuing import Signing
@@ -48,9 +47,9 @@ def test_a_receipt_says_what_was_answered(tmp_path: Path) -> None:
         signing = Signing(
             Issuer(book, key.sign_digest, Conditions(token_price_wei=3), lambda _: bonds[-1])
         )
-        texts = [signing.issue(answered, CLIENT) for _ in range(2)]
+        texts = [signing.issue(answered, CLIENT, name, "tiny") for name in "ab"]
         with pytest.raises(BondExhausted):
-            signing.issue(answered, CLIENT)
+            signing.issue(answered, CLIENT, "c", "tiny")
     receipts = [SignedReceipt.decode(text).receipt for text in texts]
     assert [it.number for it in receipts] == [0, 1]
     assert all(map(is_sound, receipts))
@@ -64,16 +63,24 @@ def test_a_receipt_says_what_was_answered(tmp_path: Path) -> None:
     assert other.history_top != receipt.history
 
 
-def test_an_archive_forgets_the_oldest(tmp_path: Path) -> None:
-    """So many documents are kept, also by the next process; names that are none are not found."""
-    names = [f"{n:032x}" for n in range(4)]
-    for name in names[:3]:
-        Archive(tmp_path, most=3).keep(name, {"name": name})
-    archive = Archive(tmp_path, most=3)
-    archive.keep(names[3], {"name": names[3]})
-    assert [archive.find(name) is not None for name in names] == [False, True, True, True]
-    assert json.loads(archive.find(names[3]) or b"") == {"name": names[3]}
-    assert archive.find("../" + names[3]) is None
+def test_a_book_keeps_the_newest_answers(tmp_path: Path) -> None:
+    """So many answers are kept, also by the next process; names that are none are not found."""
+    answered, key = find_answer(), KeyAccount(bytes(31) + b"\x01")
+    provider = to_checksum_address(key.address)
+    receipts = dict[str, str]()
+    for name in "abcd":
+        with Book(tmp_path, Domain(7, SERVICE), provider, most_answers=3) as book:
+            standing = Standing(100, 9 * MIN_BOND_WEI)
+            issuer = Issuer(book, key.sign_digest, Conditions(), lambda _, it=standing: it)
+            signing = Signing(issuer)
+            receipts[name] = signing.issue(answered, CLIENT, name, "tiny")
+            found = {it: signing.find(it) for it in "abcde"}
+            with pytest.raises(StoreError):
+                signing.issue(answered, CLIENT, name, "tiny")  # a name is one answer's
+    assert [name for name, document in found.items() if document] == ["b", "c", "d"]
+    document = json.loads(found["d"] or b"")
+    assert document["receipt"] == receipts["d"]
+    assert document["answer"] == list(answered.tokens)
 
 
 def test_bfloat16_in_shards_is_widened(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ MOST_MEMORY = 2**30
 MOST_ROUNDS = 10**8
 MOST_PASSWORD_BYTES = 2**12
 SCRYPT_N = 2**18
+_FIRST_V = 27
+"""What is added to the number that tells which of two keys has signed."""
 
 
 class KeyAccount:
@@ -74,9 +76,10 @@ class KeyAccount:
 
     def sign_digest(self, digest: bytes) -> bytes:
         """Return the signature of a digest of 32 bytes: r, s in the lower half, and v, 65 bytes."""
-        from eth_account import Account  # noqa: PLC0415 - slow to import
+        from coincurve import PrivateKey  # noqa: PLC0415 - slow to import
 
-        return bytes(Account.unsafe_sign_hash(digest, self._key).signature)
+        signed = PrivateKey(self._key).sign_recoverable(digest, hasher=None)
+        return signed[:64] + bytes([_FIRST_V + signed[64]])
 
 
 def create_keystore(path: Path, password: str, *, scrypt_n: int = SCRYPT_N) -> Address:
