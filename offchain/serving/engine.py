@@ -7,6 +7,7 @@ operator computes every row by itself, and `generation.attention` folds in one o
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Condition, Lock, Thread
 from typing import Any
@@ -83,7 +84,8 @@ class Engine:
             lengths.append(min(_GROWTH * lengths[-1], self.programs.context))
         slots = self.limits.slots
         texts = sorted({min(1 << n, slots) for n in range((slots - 1).bit_length() + 1)})
-        chunks = [(1, count) for count in self.limits.chunks]
+        groups = sorted({1, min(self.limits.group, slots)})
+        chunks = [(n, count) for n in groups for count in self.limits.chunks]
         return [(*it, length) for length in lengths for it in [*((n, 1) for n in texts), *chunks]]
 
     def prepare(self, size: tuple[int, int, int]) -> None:
@@ -242,25 +244,43 @@ class Engine:
     def _read(self) -> None:
         """Read a chunk of each prompt, up to a turn's tokens; the last one is left to decoding.
 
-        Several prompts, since a pass that decodes costs the same for few texts as for all.
+        Several prompts, since a pass that decodes costs the same for few texts as for all. Those
+        side by side whose chunks are as long are read in one pass, if they are most of a group.
         """
-        left = self.limits.turn_tokens
-        for number, row in enumerate(self._rows):
-            if row.unread > 1 and left > 0:
-                left -= self._read_chunk(number, row)
+        left, chunks = self.limits.turn_tokens, [*map(self._choose_chunk, self._rows)]
+        group = min(self.limits.group, self.limits.slots)
+        for first in range(len(chunks)):
+            chunk, texts = chunks[first], 1
+            if not chunk or left <= 0:
+                continue
+            alike = [n for n in range(first, first + group) if chunks[n : n + 1] == [chunk]]
+            has_room = first + group <= self.limits.slots and group * chunk <= left
+            if has_room and 2 * len(alike) > group:
+                texts = group
+            self._read_chunks(first, texts, chunk, alike[:texts])
+            left -= texts * chunk
+            for number in alike[:texts]:
+                chunks[number] = 0
 
-    def _read_chunk(self, number: int, row: _Row) -> int:
-        """Read a chunk of a prompt, and return how many tokens were computed."""
-        wanted = row.unread - 1
-        chunk = next((n for n in self.limits.chunks if n >= wanted), self.limits.chunks[-1])
-        count = min(wanted, chunk)
-        tokens = np.zeros((1, chunk), np.int64)
-        tokens[0, :count] = row.tokens[row.position : row.position + count]
-        program = self.programs.find_chunk(1, chunk, self._pool.length, has_logits=False)
-        made = program.run(tokens, np.array([row.position]), self._pool.view(number, 1))
-        self._pool.write(number, row.position, made, 0, count)
-        row.position += count
-        return chunk
+    def _choose_chunk(self, row: _Row) -> int:
+        """Return how long the chunk is that a text's prompt is read in next; 0 if it was read."""
+        wanted, chunks = row.unread - 1, self.limits.chunks
+        return next((n for n in chunks if n >= wanted), chunks[-1]) if wanted else 0
+
+    def _read_chunks(self, first: int, texts: int, chunk: int, numbers: Sequence[int]) -> None:
+        """Read a chunk of each of some prompts, which are among so many texts side by side."""
+        tokens, starts = np.zeros((texts, chunk), np.int64), np.zeros(texts, np.int64)
+        counts = {n: min(self._rows[n].unread - 1, chunk) for n in numbers}
+        for number, count in counts.items():
+            row = self._rows[number]
+            starts[number - first] = row.position
+            tokens[number - first, :count] = row.tokens[row.position : row.position + count]
+        program = self.programs.find_chunk(texts, chunk, self._pool.length, has_logits=False)
+        made = program.run(tokens, starts, self._pool.view(first, texts))
+        for number, count in counts.items():
+            row = self._rows[number]
+            self._pool.write(number, row.position, made, number - first, count)
+            row.position += count
 
     def _decode(self) -> None:
         ready = [n for n, row in enumerate(self._rows) if row.unread == 1]

@@ -27,6 +27,7 @@ class Limits:
         prefix_bytes: what texts take that are kept for prompts to come.
         chunks: the numbers of tokens of a prompt that are read at once, ascending.
         turn_tokens: tokens of prompts after which a turn reads no further prompt.
+        group: prompts that are read in one pass, if most of them have chunks that are as long.
         least_length: positions of the caches, while no text has more; then four times as many.
     """
 
@@ -36,6 +37,7 @@ class Limits:
     prefix_bytes: int = 1 << 28
     chunks: tuple[int, ...] = (16, 32, 64, 128)
     turn_tokens: int = 512
+    group: int = 4
     least_length: int = 256
 
 

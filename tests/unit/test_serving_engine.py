@@ -11,6 +11,7 @@ from moot.offchain.frontend.generation.answering import Question, Sampling
 from moot.offchain.serving.answered import Answered, Reason
 from moot.offchain.serving.checking import check_answer, find_wrong_token
 from moot.offchain.serving.engine import Engine
+from moot.offchain.serving.programs import ChunkProgram
 from moot.offchain.serving.requests import Limits
 from tests.quick import only, share
 from tests.serving_helpers import (
@@ -23,7 +24,9 @@ from tests.serving_helpers import (
     make_programs,
 )
 
-LIMITS = Limits(slots=4, chunks=(3, 8), turn_tokens=8, least_length=16, prefix_bytes=1 << 16)
+LIMITS = Limits(
+    slots=4, chunks=(3, 8), turn_tokens=40, group=3, least_length=16, prefix_bytes=1 << 16
+)
 
 
 def run(engine: Engine, arrivals: list[tuple[int, Asked]], cancels: dict[int, int]) -> None:
@@ -91,6 +94,22 @@ def test_a_turn_reads_prompts_until_it_has_its_tokens(turn_tokens: int, turns: i
     asked = [Asked(Question([1, 2, 3, 4, 5, 6, 7 + n], 5)) for n in range(4)]
     run(engine, [(0, it) for it in asked], {})
     assert engine.counts.turns == turns
+
+
+def test_prompts_side_by_side_are_read_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that are as long are read together, if they are most of a group, others alone."""
+    passes: list[tuple[int, ...]] = []
+    read = ChunkProgram.run
+
+    def watch(self: ChunkProgram, tokens: Any, *given: Any) -> Any:
+        passes.append(tokens.shape)
+        return read(self, tokens, *given)
+
+    monkeypatch.setattr(ChunkProgram, "run", watch)
+    engine = Engine(make_programs("llama"), LIMITS)
+    asked = [Asked(Question(list(range(1, count)), 1)) for count in (5, 8, 9, 3)]
+    run(engine, [(0, it) for it in asked], {})
+    assert passes == [(1, 3), (3, 8), (1, 3), (4, 1)]
 
 
 @pytest.mark.slow
