@@ -86,14 +86,12 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        closure = [cell.cell_contents.__name__ for cell in self._py_func.__closure__ or ()]
         code = self._py_func.__code__.co_code
         return (
             sig,
             codegen.magic_tuple(),
             VECTOR_BITS,
             code,
-            *closure,
             _source_hash(_find_room(self._py_func)),
         )
 
@@ -119,10 +117,14 @@ def kernel(*parameters: Any) -> Callable[[Callable[..., Any]], Kernel]:
     """Make the decorated function a `Kernel` of `parameters`, numba types, that returns nothing.
 
     It may close over subroutines and emitted code, whose names then tell its machine code from that
-    of its siblings.
+    of its siblings: code is kept, and found in memory, by names. To these numba appends numbers,
+    which are of the process that has compiled it, so that those of two siblings may be the same.
     """
 
     def decorate(function: Callable[..., Any]) -> Kernel:
+        values = [cell.cell_contents for cell in function.__closure__ or ()]
+        names = [getattr(value, "__name__", str(value)) for value in values]
+        function.__qualname__ = ".".join([function.__qualname__, *names])
         return Kernel(function, types.void(*parameters))
 
     return decorate
