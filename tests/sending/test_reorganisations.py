@@ -50,7 +50,7 @@ def finish(node: DevNode, chain: OwnChain) -> None:
     chain.tend()
     assert {chain.balance(find_payee(it)) for it in range(PAYMENTS)} == {1}
     assert count(node) == PAYMENTS
-    assert chain.count_live() == 0
+    assert chain.node.count_live() == 0
 
 
 def test_what_was_final_is_sent_again_before_what_lives(node: DevNode, tmp_path: Path) -> None:
