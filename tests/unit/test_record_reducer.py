@@ -16,7 +16,7 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain import connect
 from moot.offchain.disputes.play.tournament import order_pair
 from moot.offchain.record.books import Books
-from moot.offchain.record.entries import Entry, Recorder
+from moot.offchain.record.entries import Entry
 from moot.offchain.record.numbers import LeafCall
 from moot.offchain.record.reducer import Reducer
 from moot.offchain.record.referee_log import RefereeLog
@@ -29,6 +29,7 @@ from tests.record_helpers import (
     SINK,
     SIZE,
     STAKES,
+    Recorder,
     get_state,
     open_chain,
     open_model,
