@@ -16,7 +16,6 @@ from tests.attacks.court import HONEST, LIE, SALT, SMALL, Call, Court, FalseFlag
 from tests.attacks.twin import Twin
 from tests.quick import every
 
-OTHER = Lie(step=9)
 FIRST = Lie(step=0, operator=4, element=77, term=33)
 """A lie in the job's first step."""
 

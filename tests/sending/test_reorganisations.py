@@ -1,6 +1,5 @@
 """Reorganisations that are deeper than the confirmations: each payment is made once, none waits."""
 
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -14,7 +13,6 @@ from moot.offchain.errors import Reverted
 from tests.sending.payer import KEY, PAYER, find_payee, find_unpaid, make_payment
 
 PAYMENTS = 10
-Open = Callable[[], OwnChain]
 
 
 def count(node: DevNode) -> int:

@@ -36,7 +36,6 @@ from tests.record_helpers import (
     reduce_model,
 )
 
-OTHER = Lie(step=6, operator=4, element=78, term=2)
 LATE = Lie(step=17, operator=3, element=0, term=69)
 TABLES: dict[str, tuple[Lie, ...]] = {
     "scalar": (SCALAR,),
