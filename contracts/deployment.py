@@ -121,11 +121,3 @@ def bind_referee(
 ) -> ContractT_co:
     """Return the referee of programs of an arithmetic that stands at an address already."""
     return chain.at(compile_contract("referee", arithmetic=arithmetic.contracts), address)
-
-
-def bind_service(
-    chain: Deployer[ContractT_co], challenges: str, service: str, arithmetic: Arithmetic = ORDERED
-) -> tuple[ContractT_co, ContractT_co]:
-    """Return the challenges and the service that stand at these addresses already."""
-    source = compile_contract("challenges", arithmetic=arithmetic.contracts)
-    return chain.at(source, challenges), chain.at(compile_contract("service"), service)

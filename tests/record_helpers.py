@@ -7,16 +7,17 @@ from typing import Any
 import msgspec
 
 from moot.contracts.deployment import deploy_referee
-from moot.contracts.model.types import Store
+from moot.contracts.model.types import Address, Store
 from moot.contracts.reasons import LeafMode, Outcome, Standing
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain import Chain
 from moot.offchain.disputes.play.game import Game
 from moot.offchain.disputes.referee.on_chain import ChainReferee
-from moot.offchain.disputes.referee.port import ModelReferee
+from moot.offchain.disputes.referee.port import Answer, Call, ModelReferee, Referee
+from moot.offchain.disputes.referee.port import Outcome as Made
 from moot.offchain.disputes.referee.terms import Stakes
-from moot.offchain.record.entries import Recorder
+from moot.offchain.record.entries import Entry, read_encoding, read_leaf
 from moot.offchain.record.reducer import Reducer
 from moot.offchain.record.schema import Frame, Record, RecordedReferee, Value, make_record
 from moot.sim.synthetic.products import Lie, Size, seat
@@ -31,6 +32,46 @@ STAKES = Stakes(
 )
 CHAIN_ID = 131277322940537
 """That of the chain in memory."""
+
+
+class Recorder:
+    """A referee in front of another one in memory, which notes the calls that are accepted."""
+
+    def __init__(self, referee: Referee) -> None:
+        self._referee = referee
+        self.entries: list[Entry] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._referee, name)
+
+    def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Made:
+        """Make a call, and note it."""
+        outcome = self._referee.transact(name, *args, sender=sender, value_wei=value_wei)
+        self._note(Call(name, sender, args, value_wei), outcome)
+        return outcome
+
+    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Make calls at once, and note those that were accepted."""
+        answers = self._referee.transact_all(calls)
+        for call, answer in zip(calls, answers, strict=True):
+            self._note(call, answer)
+        return answers
+
+    def _note(self, call: Call, answer: Answer) -> None:
+        if not isinstance(answer, Made):
+            return
+        opened = [event for event in answer.events if event.name == "JobOpened"]
+        self.entries.append(
+            Entry(
+                block=self._referee.block_number(),
+                events=answer.events,
+                call=call.name,
+                sender=call.sender,
+                job=self._referee.job(int(str(opened[0].args[0]))) if opened else None,
+                encoding=read_encoding(call.name, call.args),
+                leaf=read_leaf(call.name, call.args),
+            )
+        )
 
 
 def seat_game(

@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 from moot.offchain.serving.answered import Answered, Issuer
-from moot.offchain.serving.checkpoints import Model, load
+from moot.offchain.serving.checkpoints import Model, load_all
 from moot.offchain.serving.endpoint import Bounds, Endpoint
 from moot.offchain.serving.engine import Engine
 from moot.offchain.serving.issuing import make_document
@@ -73,7 +73,7 @@ def serving(
     limits: Limits = Limits(slots=2, chunks=(16,), least_length=64),  # noqa: B008 - likewise
 ) -> Iterator[tuple[str, Model, Engine]]:
     """Serve a checkpoint; yield the address, the model and its engine."""
-    model = load(folder, "tiny")
+    model = load_all(folder, "tiny")[0]
     engine = Engine(model.programs, limits)
     app = Endpoint([(model, engine)], issuer, bounds).make_app()
     server, listener = make_server(app), listen("127.0.0.1", 0)

@@ -1,7 +1,6 @@
 """`moot bench`: times Moot's kernels and stock torch in turns, in one process."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +22,6 @@ _GROUPS = (
     *("matmul", "convolution", "other", "pointwise", "indices", "layers", "generation"),
     *("serving", "receipts"),
 )
-_VECTOR_BITS = "MOOT_VECTOR_BITS"
 _BITS_DIFFER = 3
 _TENSOR = "tensor"
 
@@ -40,24 +38,11 @@ def _parse_threads(_: click.Context, __: click.Parameter, text: str) -> list[int
     return counts
 
 
-def _set_vector_bits(_: click.Context, __: click.Parameter, bits: str | None) -> None:
-    """Choose the kernels' vectors, which is possible before they are imported only."""
-    if bits is not None:
-        os.environ[_VECTOR_BITS] = bits
-
-
 def _shared(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of all benchmarks."""
     for option in (
         options.as_json,
         click.option("--tiny", is_flag=True, help="Sizes that say nothing, for a trial."),
-        click.option(
-            "--vector-bits",
-            type=click.Choice(["128", "256", "512"]),
-            callback=_set_vector_bits,
-            expose_value=False,
-            help="Vectors of our kernels  [default: the machine's].",
-        ),
         click.option(
             "--repeats", type=click.IntRange(min=1), default=5, show_default=True, help="Turns."
         ),

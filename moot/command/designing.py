@@ -89,10 +89,7 @@ def measures(as_json: bool) -> None:  # noqa: FBT001 - click passes it
     show_default=True,
     help="Samples, a power of 2; each takes a run for every key, and three more.",
 )
-@click.option(
-    "--resamples", type=int, default=1000, show_default=True, help="Of the bootstrap of intervals."
-)
-def sensitivity(names: tuple[str, ...], samples: int, resamples: int, **asked: Any) -> None:
+def sensitivity(names: tuple[str, ...], samples: int, **asked: Any) -> None:
     """Measure which keys of a market decide what it comes to: Sobol indices, by SALib.
 
     An index is the share of a measure's variance, over the ranges that are named, that is due to a
@@ -107,9 +104,7 @@ def sensitivity(names: tuple[str, ...], samples: int, resamples: int, **asked: A
     from moot.answering import sensitivity as find  # noqa: PLC0415 - likewise
 
     chosen = names or MEASURES
-    found = _ask(
-        find, asked, measures=tuple(dict.fromkeys(chosen)), samples=samples, resamples=resamples
-    )
+    found = _ask(find, asked, measures=tuple(dict.fromkeys(chosen)), samples=samples)
     _finish(found, asked, _show_sensitivity)
 
 

@@ -89,21 +89,13 @@ class DataStore:
         """The address of the place."""
         return self.place.url
 
-    def put_tensor(self, array: Array, commitment: TensorCommitment | None = None) -> Digest:
-        """Keep a tensor, unless it is there already, and return its root.
-
-        Args:
-            array: float32, int64, int32, bool, or uint16 for bfloat16; every NaN is kept as the
-                canonical one.
-            commitment: the tensor's commitment, where it is known already.
-        """
-        root = self._put_tensor(array, commitment)
-        self._settle(TENSORS)
-        return root
-
     def put_tensors(self, arrays: Iterable[Array]) -> list[Digest]:
         """Keep tensors, one after another as they come, and return their roots."""
-        roots = [self._put_tensor(array, None) for array in arrays]
+        roots = []
+        for array in arrays:
+            commitment = commit_tensor(array)
+            roots.append(commitment.root)
+            self._put_tensor(array, commitment.root, commitment)
         self._settle(TENSORS)
         return roots
 
@@ -188,7 +180,7 @@ class DataStore:
         tensors = dict(zip(roots, arrays, strict=True))
 
         def put(root: Digest) -> None:
-            self._put_tensor(tensors[root], known.get(root), root)
+            self._put_tensor(tensors[root], root, known.get(root))
 
         with ThreadPoolExecutor(_THREADS) as writers:
             list(writers.map(put, tensors))
@@ -343,19 +335,11 @@ class DataStore:
         """Yield the names and the sizes of the objects at the place, as it says."""
         return self.place.list()
 
-    def _put_tensor(
-        self, array: Array, commitment: TensorCommitment | None, root: Digest | None = None
-    ) -> Digest:
-        if commitment is None and root is None:
-            commitment = commit_tensor(array)
-        root = commitment.root if commitment else root
-        assert root is not None
+    def _put_tensor(self, array: Array, root: Digest, commitment: TensorCommitment | None) -> None:
         name = name_object(TENSORS, root)
-        if self.place.get_size(name) == TensorShape(dtype_of(array), array.shape).file_bytes:
-            return root
-        commitment = commitment or commit_tensor(array)
-        self.place.put(name, [encode_prefix(commitment), encode_elements(array).data])
-        return root
+        if self.place.get_size(name) != TensorShape(dtype_of(array), array.shape).file_bytes:
+            commitment = commitment or commit_tensor(array)
+            self.place.put(name, [encode_prefix(commitment), encode_elements(array).data])
 
     def _load(self, root: Digest) -> Array:
         """Return a tensor of the folder; one that is damaged is fetched once more, if it can be."""

@@ -201,7 +201,7 @@ class _Body:
     ) -> None:
         self._web, self._connection, self._response = web, connection, response
         self._name = name
-        self._began, self._waited, self._count = time.monotonic(), 0.0, 0
+        self._waited, self._count = 0.0, 0
         self.left = left
 
     def read_into(self, view: memoryview) -> int:

@@ -67,13 +67,6 @@ def plan_empty(shape: Sequence[int], dtype: npt.DTypeLike) -> Callable[[], npt.N
     return partial(np.empty if is_small else empty, tuple(shape), kind)
 
 
-def zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a contiguous array of zeros, as `np.zeros` does."""
-    array = empty(shape, dtype)
-    array[...] = 0
-    return array
-
-
 def get_address(array: npt.NDArray[Any]) -> int:
     """Return the address of an array's first element, which lasts as long as the array.
 

@@ -196,10 +196,3 @@ class Program:
     def first_sink(self) -> int:
         """Index of the node that is the sink of state slot 0."""
         return len(self.nodes) - len(self.state)
-
-    def index_of(self, name: str) -> int:
-        """Return the index of the node of this name; KeyError when there is none."""
-        try:
-            return self.names.index(name)
-        except ValueError:
-            raise KeyError(name) from None

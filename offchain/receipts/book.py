@@ -100,7 +100,9 @@ class BookReader:
 
     def list_from(self, number: int, count: int = MOST_LISTED) -> Iterator[SignedReceipt]:
         """Yield receipts in the order of their numbers, from one number on."""
-        return _list_from(self._base, number, count)
+        query = "SELECT packed FROM receipts WHERE number >= ? ORDER BY number LIMIT ?"
+        rows = self._base.execute(query, (number, count)).fetchall()
+        return (SignedReceipt.unpack(row[0]) for row in rows)
 
     def find_answer(self, name: str) -> tuple[SignedReceipt, bytes] | None:
         """Return a receipt and the document of its answer, if they are in the book."""
@@ -300,19 +302,8 @@ class Book:
         with self._lock:
             return _find_answer(self._base, name)
 
-    def list_from(self, number: int, count: int = MOST_LISTED) -> Iterator[SignedReceipt]:
-        """Yield receipts in the order of their numbers, from one number on."""
-        with self._lock:
-            return _list_from(self._base, number, count)
-
 
 def _find_answer(base: sqlite3.Connection, name: str) -> tuple[SignedReceipt, bytes] | None:
     query = "SELECT packed, document FROM answers JOIN receipts USING (number) WHERE name = ?"
     row = base.execute(query, (name,)).fetchone()
     return (SignedReceipt.unpack(row[0]), row[1]) if row else None
-
-
-def _list_from(base: sqlite3.Connection, number: int, count: int) -> Iterator[SignedReceipt]:
-    query = "SELECT packed FROM receipts WHERE number >= ? ORDER BY number LIMIT ?"
-    rows = base.execute(query, (number, count)).fetchall()
-    return (SignedReceipt.unpack(row[0]) for row in rows)

@@ -10,7 +10,6 @@ from moot.contracts.model.types import MIN_BOND_WEI, ZERO, Address
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.errors import UsageError
 from moot.offchain.programs.roots import ProgramHeader
-from moot.offchain.providers.testimony import Testimony
 from moot.offchain.receipts.book import Answer, Book, Sign
 from moot.offchain.receipts.packed import SignedReceipt
 
@@ -45,22 +44,6 @@ class Claimed:
     answer_slot: int
     answer: Digest
     data_top: Digest = ZERO
-
-
-def make_claim(run: Testimony, answer_slot: int) -> Claimed:
-    """Return what a run claims, with one of its last state's tensors for the answer."""
-    task = run.task
-    data = task.data_tree
-    return Claimed(
-        header=task.commitment.header,
-        start_root=task.start_root,
-        steps=task.steps,
-        checkpoint_every=task.checkpoint_every,
-        history=run.history.top,
-        answer_slot=answer_slot,
-        answer=run.state_tree(task.steps).node(0, answer_slot),
-        data_top=data.top if data else ZERO,
-    )
 
 
 @dataclass(frozen=True, slots=True)

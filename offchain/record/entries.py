@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from moot.contracts.model.types import Address, Event, Job
-from moot.offchain.disputes.referee.port import Answer, Call, Outcome, Referee
 from moot.offchain.record.numbers import LeafCall
 
 _ENCODING_AT = {"enter_tensor": 3, "leaf": 4}
@@ -53,43 +52,3 @@ def read_leaf(call: str, args: Sequence[Any]) -> LeafCall | None:
     if call != "leaf":
         return None
     return LeafCall(int(args[3]), bytes(args[4]), bytes(args[5]), bytes(args[7]))
-
-
-class Recorder:
-    """A referee in front of another one in memory, which notes the calls that are accepted."""
-
-    def __init__(self, referee: Referee) -> None:
-        self._referee = referee
-        self.entries: list[Entry] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._referee, name)
-
-    def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
-        """Make a call, and note it."""
-        outcome = self._referee.transact(name, *args, sender=sender, value_wei=value_wei)
-        self._note(Call(name, sender, args, value_wei), outcome)
-        return outcome
-
-    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
-        """Make calls at once, and note those that were accepted."""
-        answers = self._referee.transact_all(calls)
-        for call, answer in zip(calls, answers, strict=True):
-            self._note(call, answer)
-        return answers
-
-    def _note(self, call: Call, answer: Answer) -> None:
-        if not isinstance(answer, Outcome):
-            return
-        opened = [event for event in answer.events if event.name == "JobOpened"]
-        self.entries.append(
-            Entry(
-                block=self._referee.block_number(),
-                events=answer.events,
-                call=call.name,
-                sender=call.sender,
-                job=self._referee.job(int(str(opened[0].args[0]))) if opened else None,
-                encoding=read_encoding(call.name, call.args),
-                leaf=read_leaf(call.name, call.args),
-            )
-        )

@@ -17,15 +17,6 @@ CHUNK = 64
 """Tokens of a pass."""
 
 
-def find_wrong_token(programs: Programs, question: Question, answer: Sequence[int]) -> int | None:
-    """Return the place in an answer of the first token that the model did not choose, or None.
-
-    Raises:
-        UsageError: there are no tokens, or more than were asked for.
-    """
-    return check_answer(programs, question, answer)[0]
-
-
 def check_answer(
     programs: Programs, question: Question, answer: Sequence[int], reason: Reason = Reason.STOP
 ) -> tuple[int | None, Answered | None]:
@@ -33,7 +24,8 @@ def check_answer(
 
     What is returned is what whoever has answered so had to commit to.
 
-    Errors are those of `find_wrong_token`.
+    Raises:
+        UsageError: there are no tokens, or more than were asked for.
     """
     if not 1 <= len(answer) <= question.most:
         raise UsageError(

@@ -43,13 +43,6 @@ class Model:
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
-def load(
-    folder: Path, name: str = "", *, context: int | None = None, precision: str = "fp32"
-) -> Model:
-    """Return the model of a checkpoint folder, as `load_all` does."""
-    return load_all(folder, name, context=context, precision=precision)[0]
-
-
 @standard_torch()
 def load_all(
     folder: Path,

@@ -132,10 +132,6 @@ def _tell(limit: Limit, tried: Tried) -> str:
     return f"{mean:.4g} ± {margin:.2g}" if margin else f"{mean:.4g}"
 
 
-def _join(limits: Sequence[Limit]) -> str:
-    return " and ".join(it.describe() for it in limits)
-
-
 def _scale(limit: Limit, tried: Tried) -> float:
     """Return by how much a design breaks a limit, as a share of the bound."""
     return tried.exceed(limit) / (abs(limit.bound) or 1.0)

@@ -151,25 +151,13 @@ def _takes_fractions(config: Config, dimension: Dimension) -> bool:
     return True
 
 
-def parse_dimension(text: str) -> Dimension:
-    """Return what `KEY=LOW:HIGH`, `KEY=LOW:HIGH:log` or `KEY=A,B,C` says.
-
-    Raises:
-        UsageError: it is no such text, or a range is empty or endless.
-    """
-    key, equals, values = (part.strip() for part in text.partition("="))
-    if not key or not equals or not values:
-        raise UsageError(f"{text} is no key with its range; {_EXAMPLE}")
-    return make_dimension(key, values)
-
-
 def make_dimension(key: str, values: Any) -> Dimension:
     """Return a key with its range or its choices.
 
     Args:
         key: of a configuration.
-        values: a text as of `parse_dimension`, a tuple of the two ends of a range, or a list of
-            choices.
+        values: a text, `LOW:HIGH`, `LOW:HIGH:log` or `A,B,C`, a tuple of the two ends of a range,
+            or a list of choices.
 
     Raises:
         UsageError: it is none of them.

@@ -213,8 +213,3 @@ class Population:
             there[agent.place], last.place = last, agent.place
         agent.left, agent.is_bankrupt = self._diary.prices.block, kind == "bankruptcy"
         self._diary.note(kind, agent)
-
-
-def list_cheats(deal: Deal) -> list[Part]:
-    """Return the providers' parts that did something else than what is agreed."""
-    return [part for part in deal.parts if part.conduct != HONEST]

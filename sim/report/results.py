@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from moot.offchain.errors import UsageError
 from moot.sim.economy.schema import RUNS, TABLES
 
-DONE, FAILED = "done", "failed"
+DONE = "done"
 _MAKE = "make it with `moot market CONFIG.toml -o DIR` or `moot sweep CONFIG.toml -o DIR`"
 _AGAIN = "make the folder again"
 _MAY_LACK: Mapping[str, Sequence[str]] = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from moot.contracts.model.types import MIN_BOND_WEI, PRIZE_DIVISOR
+from moot.contracts.model.types import MIN_BOND_WEI
 from moot.offchain.disputes.play.game import Played
 from moot.offchain.disputes.referee.crowds import SIDE_MOVES
 from moot.offchain.errors import UsageError
@@ -19,8 +19,6 @@ from moot.sim.theory.bold import Level
 
 BOND_WEI = MIN_BOND_WEI
 """The least bond of a job."""
-PRIZE_WEI = MIN_BOND_WEI // PRIZE_DIVISOR
-"""What the winner of a match gets of it."""
 MATCH_MOVES = 2 * SIDE_MOVES - 1
 """The most moves that a match can have (`docs/explanation/protocol.md`)."""
 LARGEST_LEAF_GAS = 1_130_200

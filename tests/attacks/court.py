@@ -11,7 +11,7 @@ from moot.contracts.model.words import hash_job
 from moot.contracts.reasons import Ending, Outcome, Phase
 from moot.offchain.commitments.tree import Digest
 from moot.offchain.disputes.play.players import decide, find_move
-from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.play.tournament import Tournament, order_pair
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.port import Call
 from moot.offchain.disputes.referee.terms import Stakes, make_terms
@@ -19,6 +19,7 @@ from moot.offchain.providers.task import Task
 from moot.offchain.providers.testimony import Testimony
 from moot.sim.synthetic.products import Lie, ProductRun, ProductTask, Size, make_task
 from tests.attacks.twin import Twin
+from tests.lockstep.story import assemble, commit, join
 
 SALT = b"\x5a" * 32
 SMALL = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16, terms=70)
@@ -78,9 +79,8 @@ class Court:
 
     def commit(self, seat: int) -> None:
         """Let a member join."""
-        member, bond = self.members[seat], self.terms.bond_wei
-        digest = self.referee.commitment(self.job_id, member, self.get_top(seat), SALT)
-        self.referee.call("commit", member, self.job_id, digest, self.named, value_wei=bond)
+        member, top = self.members[seat], self.get_top(seat)
+        assert commit(self.referee.both, member, top, SALT, self.job_id) is None
 
     def reveal(self, seat: int) -> None:
         """Let a member show its claim."""
@@ -88,25 +88,19 @@ class Court:
 
     def join(self, seat: int) -> None:
         """Let a member join late."""
-        top, bond = self.get_top(seat), self.terms.bond_wei
-        args = (self.job_id, top, self.named)
-        self.referee.call("join", self.members[seat], *args, value_wei=bond)
+        member, top = self.members[seat], self.get_top(seat)
+        assert join(self.referee.both, member, top, self.job_id) is None
 
     def assemble(self, seats: Sequence[int] | None = None) -> "Court":
         """Let members join and reveal, all unless some are named, and wait until revealing ends."""
         seats = range(len(self.runs)) if seats is None else seats
-        for seat in seats:
-            self.commit(seat)
-        self.referee.mine_to(self.job.commit_deadline + 1)
-        for seat in seats:
-            self.reveal(seat)
-        self.referee.mine_to(self.job.reveal_deadline + 1)
+        tops = {self.members[seat]: self.get_top(seat) for seat in seats}
+        assemble(self.referee.both, tops, SALT, job_id=self.job_id)
         return self
 
     def get_pair(self, one: int = 0, other: int = 1) -> Pair:
         """Return the match of two members."""
-        first, second = sorted((self.members[one], self.members[other]), key=lambda a: int(a, 16))
-        return Pair(self.job_id, first, second)
+        return order_pair(self.job_id, self.members[one], self.members[other])
 
     def start(self, one: int = 0, other: int = 1) -> Pair:
         """Begin a match of two members."""

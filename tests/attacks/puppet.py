@@ -111,7 +111,7 @@ class Puppet:
     def play(self, *calls: tuple[Any, ...], value_wei: int = 0) -> Sequence[Event]:
         """Let the puppet make several calls in one transaction; return the last one's events."""
         referee, events = self.referee, tuple[Event, ...]()
-        message = Message(self.address, value_wei, referee.chain.block_number() + 1)
+        message = Message(self.address, value_wei, referee.both.block)
         for name, *args in calls:
             events = referee.play_model(name, message, *args)
         self.send(*calls, value_wei=value_wei)

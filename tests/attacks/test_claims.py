@@ -9,13 +9,13 @@ from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
 from moot.offchain.disputes.play import descents as dives
 from moot.offchain.disputes.play import players
+from moot.offchain.disputes.play.pairing import choose_pairs
 from moot.offchain.disputes.play.tournament import Tournament
 from moot.sim.synthetic.products import Lie
 from tests.attacks.court import HONEST, LIE, SALT, SMALL, Call, Court, FalseFlag, open_court
 from tests.attacks.twin import Twin
 from tests.quick import every
 
-OTHER = Lie(step=9)
 FIRST = Lie(step=0, operator=4, element=77, term=33)
 """A lie in the job's first step."""
 
@@ -93,7 +93,7 @@ def test_s3_honest_members_never_play_each_other(referee: Twin) -> None:
     )
     tournament = Tournament(court.job_id, court.terms)
     tournament.read(referee.events(court.job_id))
-    assert list(tournament.find_pairs(referee.block_number() + 1)) == []
+    assert list(choose_pairs(tournament, referee.block_number() + 1)) == []
 
 
 def test_s3_honest_agent_does_not_answer_itself(referee: Twin) -> None:

@@ -10,9 +10,6 @@ from moot.offchain.disputes.referee.board import Board, follow
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court
 from tests.attacks.twin import Twin
 
-VERIFIER = 7
-"""The account of the bounded verifier."""
-
 
 def watch(court: Court, pair: Pair) -> Board:
     """Return a match after all its moves, also those that were made in a closed job."""

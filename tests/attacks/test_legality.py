@@ -43,7 +43,7 @@ from tests.referee.illegal import (
 )
 from tests.referee.programs import every_kind
 
-F32, INT64 = DType.FLOAT32, DType.INT64
+F32 = DType.FLOAT32
 
 
 def open_job(referee: Twin, shown: Shown) -> int:

@@ -9,12 +9,14 @@ import pytest
 from moot.contracts.compiler import compile_contract
 from moot.contracts.deployment import deploy_service
 from moot.contracts.model.bonds import Balance, Batch, Service
+from moot.contracts.model.checks import name_match
 from moot.contracts.model.receipts import Receipt, Voucher
 from moot.contracts.model.service import DEFUND_BLOCKS, UNSTAKE_BLOCKS
 from moot.contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Store
 from moot.contracts.reasons import Reason, Standing, Status
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
+from moot.offchain.disputes.play.tournament import order_pair
 from tests.attacks.puppet import SOURCE, Payday
 from tests.referee.disputes import LIE, Dispute
 from tests.referee.services import (
@@ -204,7 +206,8 @@ def test_r9_inoculation_costs_half_a_bond_and_others_may_join(both: Services) ->
     dispute.lose(FIRST)
     assert both.store.members[0, PROVIDER].standing is Standing.REVEALED
     both.block = both.store.jobs[0].window_end + 1
-    assert both.start_match(0, PROVIDER, SECOND) is None
+    match = name_match(both.store, order_pair(0, PROVIDER, SECOND))
+    assert both.play("start_match", STRANGER, *match) is None
     assert dispute.finish() == SECOND
     assert both.settle(truth) is None
     assert both.play("collect", SECOND, 0) is None

@@ -46,11 +46,9 @@ class Twin(ChainReferee):
         Raises:
             Revert: both refuse the call, for the same reason.
         """
-        message = Message(sender, value_wei, self.chain.block_number() + 1)
-        reason = self.both.tell(self.both.sides[0], name, message, args)
+        reason = self.both.call(name, sender, *args, value_wei=value_wei)
         if reason is not None:
             raise Revert(Reason(reason))
-        self.note()
         return self.both.outcome
 
     def call(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> Sequence[Event]:
@@ -66,13 +64,7 @@ class Twin(ChainReferee):
     def play_model(self, name: str, message: Message, *args: Any) -> Sequence[Event]:
         """Make a call on the model only, which must be accepted, and return its events."""
         assert self.both.play_model(self.both.sides[0], name, message, args) is None
-        self.note()
         return self.both.events
-
-    def note(self) -> None:
-        """Add the events of the last call to those of its job."""
-        events = self.both.events
-        self.log[int(str(events[0].args[0]))] += events
 
     def compare(self) -> None:
         """Compare the storage of both, and the contract's balance."""
@@ -82,9 +74,7 @@ class Twin(ChainReferee):
 
     def mine_to(self, block: int) -> None:
         """Mine blocks so that the next call is in this block."""
-        missing = block - 1 - self.chain.block_number()
-        assert missing >= 0, "that block is in the past"
-        self.chain.mine(missing)
+        self.both.block = block
 
     @contextmanager
     def branch(self) -> Iterator[None]:
@@ -197,12 +187,26 @@ class _OnChain(RefereeTwin):
         """What has come of the last call that was accepted."""
         return self._port.outcome
 
+    @property
+    def block(self) -> int:
+        """The block of the next call."""
+        return self._referee.chain.block_number() + 1
+
+    @block.setter
+    def block(self, number: int) -> None:
+        missing = number - self.block
+        assert missing >= 0, "that block is in the past"
+        self._referee.chain.mine(missing)
+
     def play_model(
         self, side: Side[Any], name: str, message: Message, args: tuple[Any, ...]
     ) -> str | None:
         """Make a call of the model; what everybody has before it, the chain says."""
         self.balances = dict(self._referee._get_balances())
-        return super().play_model(side, name, message, args)
+        reason = super().play_model(side, name, message, args)
+        for event in self.events:
+            self._referee.log[int(str(event.args[0]))].append(event)
+        return reason
 
     def compare_job(self, job_id: int) -> None:
         """Compare every word that is remembered of a job, and the job as everybody reads it."""

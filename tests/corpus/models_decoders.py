@@ -7,17 +7,6 @@ from tests.corpus.models_kinds import Kind
 from tests.corpus.models_language import EXPERTS, GROUPED, SHARED, SIZES, decoder
 
 SPARSE = GROUPED | {"num_experts_per_tok": 2, "num_local_experts": 4}
-LATENT: dict[str, Any] = {
-    "moe_intermediate_size": 8,
-    "num_key_value_heads": 2,
-    "n_routed_experts": 4,
-    "num_experts_per_tok": 2,
-    "kv_lora_rank": 8,
-    "q_lora_rank": 8,
-    "qk_rope_head_dim": 4,
-    "qk_nope_head_dim": 4,
-    "v_head_dim": 8,
-}
 SCANNED: dict[str, Any] = {"mamba_d_state": 4, "mamba_expand": 2}
 DELTA: dict[str, Any] = {
     "linear_key_head_dim": 4,

@@ -6,7 +6,6 @@ from typing import Any
 from tests.corpus.models_kinds import TOKENS, Kind, build
 from tests.corpus.models_language import PAIR, SIZES, encoder, fill, pair, predict, translate
 
-CLASSES = 3
 T5: dict[str, Any] = {
     "vocab_size": TOKENS,
     "d_model": 16,

@@ -34,10 +34,6 @@ def _follows(outputs: list[Tensor]) -> bool:
     return bool((share - WEIGHTS[0]).abs().max() < 0.05)
 
 
-def _from(*moments: float) -> dict[str, object]:
-    return {"holds": _moments(*moments)}
-
-
 def _row(name: str, function: object, mean: float, deviation: float, *inputs: Tensor) -> Row:
     return draw(name, function, _moments(mean, deviation), *(inputs or (ZEROS,)))  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ from eth_utils.address import to_checksum_address
 from moot.contracts.compiler import compile_contract
 from moot.contracts.deployment import deploy_service
 from moot.contracts.model.receipts import Receipt, hash_announcement
-from moot.contracts.model.types import MIN_BOND_WEI
+from moot.contracts.model.types import MIN_BOND_WEI, ZERO
 from moot.contracts.reasons import Ending, Status
 from moot.offchain.arithmetic.table import find_arithmetic
 from moot.offchain.chain import Chain, connect
@@ -21,7 +21,7 @@ from moot.offchain.disputes.referee.terms import Stakes
 from moot.offchain.errors import Reverted
 from moot.offchain.providers.run import Run
 from moot.offchain.receipts.book import Book
-from moot.offchain.receipts.issuing import Conditions, Issuer, Standing, make_claim
+from moot.offchain.receipts.issuing import Claimed, Conditions, Issuer, Standing
 from moot.offchain.receipts.packed import SignedReceipt
 from moot.offchain.receipts.service import ChainService
 from tests.end_to_end.fixtures import Case, draw_cheat, get_case
@@ -67,6 +67,22 @@ def open_court(arithmetic: str) -> Court:
     return Court(chain, found, ChainReferee(chain, contract, 0, kind))
 
 
+def make_claim(run: Run) -> Claimed:
+    """Return what a run claims, with a tensor of its last state for the answer."""
+    task = run.task
+    data = task.data_tree
+    return Claimed(
+        header=task.commitment.header,
+        start_root=task.start_root,
+        steps=task.steps,
+        checkpoint_every=task.checkpoint_every,
+        history=run.history.top,
+        answer_slot=ANSWER_SLOT,
+        answer=run.state_tree(task.steps).node(0, ANSWER_SLOT),
+        data_top=data.top if data else ZERO,
+    )
+
+
 def issue(court: Court, run: Run, folder: Path) -> SignedReceipt:
     """Return the provider's receipt of a run."""
 
@@ -76,7 +92,7 @@ def issue(court: Court, run: Run, folder: Path) -> SignedReceipt:
 
     with Book(folder, court.service.domain, PROVIDER) as book:
         issuer = Issuer(book, make_key(1).sign_digest, CONDITIONS, look)
-        return issuer.issue(make_claim(run, ANSWER_SLOT), CHALLENGER, 0, b"{}")
+        return issuer.issue(make_claim(run), CHALLENGER, 0, b"{}")
 
 
 def challenge(court: Court, signed: SignedReceipt, run: Run) -> int:

@@ -130,14 +130,6 @@ def get_accumulated(name: str) -> Captured:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shares", [(3, 1)])
-def test_workers_with_batches_of_their_own_come_to_the_root_of_one(shares: tuple[int, ...]) -> None:
-    """In `ordered` gradients are added up in the order of the batches, whoever computed them."""
-    captured = get_accumulated("mlp")
-    assert train_together(captured, shares, accumulated=BATCHES) == train_alone(captured)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("shares", [(4,), (2, 2), (2, 1, 1), (0, 4), (1, 1, 1, 1)])
 @pytest.mark.parametrize("name", RECIPES)
 def test_batches_may_be_anybodys(name: str, shares: tuple[int, ...]) -> None:

@@ -30,7 +30,7 @@ from moot.offchain.execution.executor import Executor
 from moot.offchain.receipts.book import BookReader
 from moot.offchain.receipts.conflicts import find_fault
 from moot.offchain.receipts.packed import SignedReceipt
-from moot.offchain.serving.checkpoints import load
+from moot.offchain.serving.checkpoints import load_all
 from moot.offchain.serving.tasks import TaskFinder
 from tests.end_to_end.command import MOOT
 from tests.parties.test_services import Net
@@ -168,7 +168,7 @@ class Ledger:
     """
 
     def __init__(self, net: Net, model: Path) -> None:
-        self._folder, self._model = net.folder, load(model, "tiny", context=CONTEXT)
+        self._folder, self._model = net.folder, load_all(model, "tiny", context=CONTEXT)[0]
         self._tops: dict[tuple[bytes, int], bytes] = {}
         self._executors: dict[int, Executor] = {}
 

@@ -10,7 +10,6 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint64]

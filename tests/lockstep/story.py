@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from moot.contracts.model.checks import name_job, name_match
-from moot.contracts.model.types import ZERO, Address, Pair, Store
+from moot.contracts.model.types import ZERO, Address, Store
 from moot.contracts.model.words import hash_commitment
 from moot.offchain.commitments.tree import Digest
+from moot.offchain.disputes.play.tournament import order_pair
 
 
 class Ground(Protocol):
@@ -48,15 +49,16 @@ def assemble(
     tops: Mapping[Address, Digest],
     salt: Digest = ZERO,
     hidden: Collection[Address] = (),
+    job_id: int = 0,
 ) -> None:
-    """Let members of job 0 hide their claims and then show them, but for some."""
+    """Let members hide their claims and then show them, but for some; none of it is refused."""
     for member, top in tops.items():
-        commit(ground, member, top, salt)
-    job = ground.store.jobs[0]
+        assert commit(ground, member, top, salt, job_id) is None
+    job = ground.store.jobs[job_id]
     ground.block = job.commit_deadline + 1
     for member, top in tops.items():
         if member not in hidden:
-            ground.call("reveal", member, 0, top, salt)
+            assert ground.call("reveal", member, job_id, top, salt) is None
     ground.block = job.reveal_deadline + 1
 
 
@@ -64,6 +66,5 @@ def meet(
     ground: Ground, sender: Address, one: Address, other: Address, job_id: int = 0
 ) -> str | None:
     """Let somebody begin a match of two members."""
-    first, second = sorted((one, other), key=lambda it: int(it, 16))
-    args = name_match(ground.store, Pair(job_id, first, second))
+    args = name_match(ground.store, order_pair(job_id, one, other))
     return ground.call("start_match", sender, *args)

@@ -53,12 +53,13 @@ class Twin:
             last event says.
     """
 
+    block: int = 1
+
     def __init__(
         self, accounts: Sequence[Address], *sides: Side[Any], is_thorough: bool = True
     ) -> None:
         self.sides, self.is_thorough = sides, is_thorough
         self.balances = dict.fromkeys((*accounts, NOBODY), BALANCE_WEI)
-        self.block = 1
         self.seen: Counter[tuple[str, str, str]] = Counter()
 
     @property

@@ -17,7 +17,7 @@ from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT
 
 F32 = DType.FLOAT32
-ONE, TWO = 0x3F800000, 0x40000000
+ONE = 0x3F800000
 WIDE = Node(Kind.MAP, Function.COPY, F32, (100,), (immediate(F32, ONE),))
 
 

@@ -3,7 +3,8 @@
 The tests are run in this process; what they call is recorded with the state before it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any
@@ -54,26 +55,23 @@ class Said:
 
 def play_tests() -> tuple[list[Made], list[Said]]:
     """Run the tests, and return the calls that they make."""
-    found = _Recorder()
-    places = [
-        patch.object(Machine, "__init__", found.notes.wrap()),
-        patch.object(Vaults, "__init__", _wrap(Vaults.__init__, found.begin)),
-        patch.object(Machine, "call", found.make_call()),
-    ]
-    run_tests(places, *TESTS)
+    found = Recorder()
+
+    def begin(vaults: Vaults[Any]) -> None:
+        """Record what a contract and its model are asked."""
+        (side,) = vaults.sides
+        play = side.play
+        name = play.__module__.rpartition(".")[2]
+        found.watch(vaults.machine, {vaults.contract.raw: name})
+
+        def record(vault: Vault, call: str, message: Message, *args: Any) -> tuple[Event, ...]:
+            found.said.append(Said(name, copy_vault(vault), call, message, args))
+            return play(vault, call, message, *args)
+
+        side.play = record
+
+    found.run_tests(patch.object(Vaults, "__init__", _wrap(Vaults.__init__, begin)), *TESTS)
     return found.made, found.said
-
-
-def run_tests(places: Sequence[Any], *words: str) -> None:
-    """Run tests in this process, which have to pass, under some patches."""
-    for place in places:
-        place.start()
-    try:
-        status = pytest.main([*OPTIONS, *words])
-    finally:
-        for place in places:
-            place.stop()
-    assert status == 0, "the tests fail"
 
 
 def copy_vault(vault: Vault) -> Vault:
@@ -133,37 +131,48 @@ class Notes:
         }
 
 
-class _Recorder:
-    """Records calls."""
+class Recorder:
+    """Records what contracts are asked, with the storage before it; and what models are asked.
 
-    def __init__(self) -> None:
+    Args:
+        views: the selectors of the views whose calls are recorded, too; of all, if it is None.
+    """
+
+    def __init__(self, views: Collection[bytes] | None = None) -> None:
         self.made: list[Made] = []
-        self.said: list[Said] = []
-        self.notes = Notes()
-        self._names: dict[int, tuple[str, bytes]] = {}
+        self.said: list[Any] = []
+        self._views, self._notes = views, Notes()
+        self._names: dict[int, Mapping[bytes, str]] = {}
 
-    def begin(self, vaults: "Vaults[Any]") -> None:
-        """Note which contract a machine has, and record what its model is asked."""
-        (side,) = vaults.sides
-        play = side.play
-        name = play.__module__.rpartition(".")[2]
-        self._names[id(vaults.machine)] = name, vaults.contract.raw
-        self.notes.add_balance(vaults.machine, vaults.contract.raw)
+    def watch(self, machine: Machine, names: Mapping[bytes, str]) -> None:
+        """Record the calls of the contracts at these addresses, under their names."""
+        self._names[id(machine)] = names
+        for address in names:
+            self._notes.add_balance(machine, address)
 
-        def record(vault: Vault, call: str, message: Message, *args: Any) -> tuple[Event, ...]:
-            self.said.append(Said(name, copy_vault(vault), call, message, args))
-            return play(vault, call, message, *args)
+    def run_tests(self, place: Any, *words: str) -> None:
+        """Run tests in this process, which have to pass, under one more patch."""
+        places = (
+            patch.object(Machine, "__init__", self._notes.wrap()),
+            patch.object(Machine, "call", self._make_call()),
+            place,
+        )
+        with ExitStack() as stack:
+            for each in places:
+                stack.enter_context(each)
+            status = pytest.main([*OPTIONS, *words])
+        assert status == 0, "the tests fail"
 
-        side.play = record
-
-    def make_call(self) -> Any:
+    def _make_call(self) -> Any:
         """Return what machines do instead of a call."""
         usual = Machine.call
 
         def call(machine: Machine, to: bytes, data: bytes, **where: Any) -> Result:
-            name, raw = self._names.get(id(machine), ("", b""))
-            if name and to == raw:
-                self.made.append(Made(name, data, before=self.notes.read(machine), **where))
+            name = self._names.get(id(machine), {}).get(to)
+            is_noted = self._views is None or where["block"] or data[:4] in self._views
+            if name and is_noted:
+                places = {key: where[key] for key in ("sender", "value_wei", "block")}
+                self.made.append(Made(name, data, before=self._notes.read(machine), **places))
             return usual(machine, to, data, **where)
 
         return call

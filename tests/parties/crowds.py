@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
 
-from moot.contracts.model.types import MIN_BOND_WEI, Address
+from moot.contracts.model.types import MIN_BOND_WEI, ZERO, Address
 from moot.contracts.reasons import Standing, Status
 from moot.offchain.chain.accounts.budget import calculate_reserve, find_shortage
 from moot.offchain.chain.accounts.fees import GWEI, Fees
@@ -23,8 +23,9 @@ from moot.offchain.chain.receipts import Address as ChainAddress
 from moot.offchain.chain.receipts import Transaction
 from moot.offchain.disputes.play.actors import Actor, Player, View
 from moot.offchain.disputes.play.arena import ChainView
+from moot.offchain.disputes.play.pairing import choose_pairs
 from moot.offchain.disputes.play.party import Party
-from moot.offchain.disputes.play.tournament import Tournament
+from moot.offchain.disputes.play.tournament import Tournament, order_pair
 from moot.offchain.disputes.referee.board import Board
 from moot.offchain.disputes.referee.crowds import Pace, calculate_least_clock, count_calls
 from moot.offchain.disputes.referee.gas import MOST_GAS, calculate_gas_limit
@@ -106,9 +107,13 @@ class Opener(Actor):
 
     def manage(self, view: View) -> Iterator[Call]:
         """Begin them."""
-        pairs = view.tournament.find_pairs(view.block)
-        for pair in (pair for pair in pairs if self.rival in {pair.first, pair.second}):
-            yield self.call("start_match", *view.tournament.name_match(pair))
+        tournament = view.tournament
+        meeting = tournament.meetings.get(tournament.contenders.get(self.rival, ZERO))
+        others = tournament.get_claims().get(meeting.rival, []) if meeting else []
+        pairs = [order_pair(tournament.job_id, self.rival, other) for other in others]
+        for pair in dict.fromkeys([*pairs, *choose_pairs(tournament, view.block)]):
+            if self.rival in {pair.first, pair.second} and pair not in tournament.boards:
+                yield self.call("start_match", *tournament.name_match(pair))
 
 
 @dataclass(frozen=True, slots=True)

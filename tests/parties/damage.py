@@ -12,7 +12,7 @@ from unittest.mock import patch
 from moot.offchain.chain.accounts import journal
 from moot.offchain.datastore import disk
 
-RESUMED, SAID = "resumed", "said"
+RESUMED = "resumed"
 
 
 def cut(content: bytes, random: Random) -> bytes:

@@ -68,7 +68,7 @@ def test_what_breaks_and_what_is_damaged(array: Array, data: st.DataObject) -> N
     fetch._FIRST_PAUSE_S = 0.0
     with TemporaryDirectory() as name:
         origin = open_store(f"{name}/origin")
-        root = origin.put_tensor(array)
+        root = origin.put_tensors([array])[0]
         right = (origin.disk.path / name_object(TENSORS, root)).read_bytes()
         breaks = data.draw(st.lists(st.integers(0, len(right)), max_size=3))
         served = bytearray(right)

@@ -11,7 +11,7 @@ from moot.contracts.deployment import deploy_service
 from moot.contracts.model import challenges, service
 from moot.contracts.model.abi import pack_balance
 from moot.contracts.model.bonds import Batch, Service
-from moot.contracts.model.checks import find_claim, name_job, name_match
+from moot.contracts.model.checks import find_claim, name_job
 from moot.contracts.model.receipts import Receipt, Voucher, hash_announcement
 from moot.contracts.model.service_invariants import (
     ServiceStep,
@@ -209,12 +209,6 @@ class Services(Twin):
             assert since == self.model.announced.get(digest, 0)
         self.block += 1
         return reason
-
-    def start_match(self, job_id: int, one: Address, other: Address) -> str | None:
-        """Let somebody begin a match of two members."""
-        first, second = sorted((one, other), key=lambda it: int(it, 16))
-        args = name_match(self.store, Pair(job_id, first, second))
-        return self.play("start_match", STRANGER, *args)
 
     def is_left(self, job_id: int, top: Digest) -> bool:
         """Whether a claim has a contender."""

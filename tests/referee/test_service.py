@@ -185,17 +185,6 @@ def test_what_leaves_is_challenged_after_what_stands(both: Services) -> None:
     assert both.call("take_stake", PROVIDER) == Reason.NOTHING_DUE
 
 
-def test_a_receipt_is_challenged_up_to_its_last_block(both: Services) -> None:
-    """In the last block still, and in the next one no more."""
-    both.stake(BOND)
-    receipt = make_receipt()
-    both.block = receipt.last_block
-    assert both.challenge(receipt, SECOND) == Reason.RECEIPT_PAST
-    both.block = receipt.last_block - 1
-    assert both.challenge(receipt) is None
-    assert both.block == receipt.last_block
-
-
 UNSOUND: tuple[dict[str, Any], ...] = (
     {"state_slots": 0},
     {"state_slots": 2**16 + 1, "operators": 2**17},

@@ -38,7 +38,6 @@ from tests.reproducibility.settings import (
     read,
 )
 
-ROOT = Path(__file__).parents[2]
 UPWARD_AND_FLUSHING = Setting(2, flushes_results=True, flushes_operands=True)
 ROWS, COLUMNS = 384, 512
 """Enough elements for every kernel to share its work."""

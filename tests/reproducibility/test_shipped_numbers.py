@@ -21,8 +21,6 @@ from moot.offchain.programs.semantics import unravel
 from tests import oracle
 from tests.program_helpers import Inputs, capture_function, run_function
 
-Tensors = tuple[torch.Tensor, ...]
-
 STEPS = 120
 """Others' runs parted at step 15; a hundred more leave time for what is rarer."""
 

@@ -64,7 +64,7 @@ def test_a_reorganisation_deeper_than_the_confirmations(anvil: Anvil, tmp_path: 
         (first,) = chain.node.send(payments[:1])
         anvil.ask("evm_mine")
         chain.tend()
-        assert not chain.count_live()
+        assert not chain.node.count_live()
         depth = anvil.get_height()
         chain.node.send(payments[1:])
         depth = anvil.get_height() - depth + 2

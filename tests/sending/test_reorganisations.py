@@ -1,6 +1,5 @@
 """Reorganisations that are deeper than the confirmations: each payment is made once, none waits."""
 
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -14,7 +13,6 @@ from moot.offchain.errors import Reverted
 from tests.sending.payer import KEY, PAYER, find_payee, find_unpaid, make_payment
 
 PAYMENTS = 10
-Open = Callable[[], OwnChain]
 
 
 def count(node: DevNode) -> int:
@@ -50,7 +48,7 @@ def finish(node: DevNode, chain: OwnChain) -> None:
     chain.tend()
     assert {chain.balance(find_payee(it)) for it in range(PAYMENTS)} == {1}
     assert count(node) == PAYMENTS
-    assert chain.count_live() == 0
+    assert chain.node.count_live() == 0
 
 
 def test_what_was_final_is_sent_again_before_what_lives(node: DevNode, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_many_get_in_in_their_order(open_it: Open, node: DevNode) -> None:
     assert [it.block for it in answers if isinstance(it, Mined)] == list(range(2, 22))
     node.methods.blocks.mine(4)
     assert chain.settle(1.0)
-    assert chain.count_live() == 0
+    assert chain.node.count_live() == 0
 
 
 def test_same_call_again_is_the_same_transaction(open_it: Open, node: DevNode) -> None:
@@ -212,7 +212,7 @@ def test_empty_account_is_refused(open_it: Open, node: DevNode) -> None:
     assert isinstance(answer, TransactionRefused)
     assert str(answer).count("\n") == 0
     assert "may be needed; fund it" in str(answer)
-    assert chain.count_live() == 0
+    assert chain.node.count_live() == 0
     assert count(node) == 0
 
 
@@ -295,7 +295,7 @@ def test_full_disk_sends_nothing(
             chain.node.send([make_payment(chain.chain_id, 1)])
     assert count(node) == 0
     chain.close()
-    assert open_it().count_live() == 0
+    assert open_it().node.count_live() == 0
 
 
 def test_unlocked_account_sends_alike(node: DevNode, tmp_path: Path) -> None:

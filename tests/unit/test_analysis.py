@@ -32,8 +32,6 @@ from moot.sim.experiments.parts import ignore
 BOND_GWEI = 10**9
 PRICE_GWEI = 80_000_000
 GAS_GWEI = 21
-CHEATS = 200
-"""Jobs that the attackers of a run have, about."""
 
 
 @pytest.fixture

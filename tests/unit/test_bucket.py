@@ -115,7 +115,7 @@ def test_a_job_is_published_and_fetched(url: str, tmp_path: Path) -> None:
 
 def test_a_tensor_comes_in_pieces_and_from_any_place(url: str, tmp_path: Path) -> None:
     """What is fetched is verified while it comes, and a fetch goes on from what has come."""
-    open_store(url, tmp_path / "one").put_tensor(ARRAY)
+    open_store(url, tmp_path / "one").put_tensors([ARRAY])
     bucket = Bucket(url)
     assert bucket.get_size(NAME) == len(FILE)
     for start in (0, 1, len(PREFIX), len(FILE) - 1):
@@ -144,14 +144,14 @@ def test_what_fails_while_it_is_put_is_not_there(url: str, tmp_path: Path) -> No
         bucket.put(NAME, parts())
     assert bucket.get_size(NAME) is None
     with pytest.raises(StoreError, match=r"bucket does not exist.*make the bucket"):
-        open_store("s3://not-there/x", tmp_path / "one").put_tensor(ARRAY)
+        open_store("s3://not-there/x", tmp_path / "one").put_tensors([ARRAY])
     with pytest.raises(NotInStore):
         open_store("s3://not-there/x", tmp_path / "one").get_tensor(ROOT)
 
 
 def test_wrong_bytes_are_refused(url: str, tmp_path: Path) -> None:
     """Whoever may write to the bucket cannot make anybody keep them."""
-    open_store(url, tmp_path / "one").put_tensor(ARRAY)
+    open_store(url, tmp_path / "one").put_tensors([ARRAY])
     path = f"{url}/{NAME}"
     files = s3fs.S3FileSystem()
     for content in (FILE[:-1] + b"\1", FILE[:-1], FILE + b"\0", b"", b"x" * 99):
@@ -211,7 +211,7 @@ def test_an_address_has_no_password(address: str, tmp_path: Path) -> None:
 
 def test_commands_say_no_secret(url: str, tmp_path: Path) -> None:
     """Whether they succeed or fail, at the most talkative."""
-    open_store(url, tmp_path / "one").put_tensor(ARRAY)
+    open_store(url, tmp_path / "one").put_tensors([ARRAY])
     moot = [sys.executable, "-c", "from moot.command import main; main()", "store"]
     for root, status in ((ROOT, 0), (bytes(32), 1)):
         words = [*moot, "get", url, root.hex(), str(tmp_path / "copy")]

@@ -59,7 +59,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def origin(tmp_path: Path) -> DataStore:
     """A store that has the array."""
     store = open_store(str(tmp_path / "origin"))
-    store.put_tensor(ARRAY)
+    store.put_tensors([ARRAY])
     return store
 
 
@@ -750,7 +750,7 @@ print(peak() - before)
 def test_memory_does_not_grow_with_the_tensor(tmp_path: Path) -> None:
     """A tensor of 256 MB is fetched in a few megabytes."""
     origin = open_store(str(tmp_path / "origin"))
-    root = origin.put_tensor(np.zeros(1 << 26, np.float32))
+    root = origin.put_tensors([np.zeros(1 << 26, np.float32)])[0]
     with serving(tmp_path / "origin") as server:
         done = subprocess.run(  # noqa: S603 - this interpreter
             [sys.executable, "-c", MEMORY, server.url, str(tmp_path / "cache"), root.hex()],

@@ -10,7 +10,7 @@ from moot.sim.theory.capital import Deterrence, calculate_carry, solve_bond
 from tests.economy_helpers import FixedOutcomes, make_config, make_group, play
 
 RATE = 30.0
-PRICE, WORK, FEE = 0.08, 0.02, 0.03
+PRICE, WORK = 0.08, 0.02
 HONEST = [make_group("honest", count=8)]
 
 

@@ -125,9 +125,9 @@ def test_sources_and_sinks() -> None:
         assert from_slot == (node.kind is Kind.SOURCE)
     for index, slot in enumerate(program.state):
         assert program.names[program.first_sink + index] == f"next:{slot.name}"
-    sink = program.nodes[program.index_of("next:parameter.frozen")]
-    assert sink.operands[0].reference == program.index_of("state:parameter.frozen")
-    assert program.index_of("batch:points") < program.first_sink
+    sink = program.nodes[program.names.index("next:parameter.frozen")]
+    assert sink.operands[0].reference == program.names.index("state:parameter.frozen")
+    assert program.names.index("batch:points") < program.first_sink
 
 
 def test_unused_batch_tensors_have_no_source() -> None:
@@ -143,7 +143,7 @@ def test_operators_are_named_after_the_traced_graph() -> None:
     program = capture_function(lambda x: (x @ x).softmax(-1), torch.ones(3, 3)).program
     parts = ["_softmax.max", "_softmax.sub", "_softmax.exp", "_softmax.sum", "_softmax"]
     assert program.names == ("batch:input.0", "mm", *parts, "next:output.0")
-    assert program.nodes[program.index_of("mm")].kind is Kind.CONTRACT
+    assert program.nodes[program.names.index("mm")].kind is Kind.CONTRACT
 
 
 def test_equal_operators_occur_once() -> None:

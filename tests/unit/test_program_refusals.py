@@ -11,7 +11,6 @@ from moot.offchain.errors import CaptureError
 from tests.program_helpers import capture_function
 
 X = torch.tensor([[0.5, -0.25], [0.75, 0.125]])
-POSITIONS = torch.tensor([0, 1])
 
 MISSING: dict[str, Callable[[torch.Tensor], Any]] = {
     "special_i0e": torch.special.i0e,

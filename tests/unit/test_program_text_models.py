@@ -103,5 +103,5 @@ def test_gpt2_has_the_operators_that_we_speak_of() -> None:
     """The tiny GPT-2 has about a thousand operators, mm_17 among them, and lines of its model."""
     program = capture_gpt2().program
     assert 700 < len(program.nodes) < 1_300
-    assert program.nodes[program.index_of("mm_17")].kind is Kind.CONTRACT
-    assert "modeling_gpt2.py" in program.lines[program.index_of("_softmax_1.sum")]
+    assert program.nodes[program.names.index("mm_17")].kind is Kind.CONTRACT
+    assert "modeling_gpt2.py" in program.lines[program.names.index("_softmax_1.sum")]

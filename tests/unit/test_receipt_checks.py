@@ -117,9 +117,6 @@ def test_wrong_state_is_refuted() -> None:
     assert (found.verdict, found.token) == (Verdict.REFUTED, None)
 
 
-OTHER = Question([3, 1, 4, 1, 5], 9, Sampling(0.8, 0, 1.0, 8))
-
-
 @pytest.mark.parametrize(
     ("changes", "line"),
     [

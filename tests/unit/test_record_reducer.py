@@ -8,14 +8,15 @@ import msgspec
 import pytest
 
 from moot.contracts.model.checks import name_job, name_match
-from moot.contracts.model.types import Pair, Position, Store
+from moot.contracts.model.types import Position, Store
 from moot.contracts.reasons import LeafMode
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain import connect
+from moot.offchain.disputes.play.tournament import order_pair
 from moot.offchain.record.books import Books
-from moot.offchain.record.entries import Entry, Recorder
+from moot.offchain.record.entries import Entry
 from moot.offchain.record.numbers import LeafCall
 from moot.offchain.record.reducer import Reducer
 from moot.offchain.record.referee_log import RefereeLog
@@ -28,13 +29,13 @@ from tests.record_helpers import (
     SINK,
     SIZE,
     STAKES,
+    Recorder,
     get_state,
     open_chain,
     open_model,
     reduce_model,
 )
 
-OTHER = Lie(step=6, operator=4, element=78, term=2)
 LATE = Lie(step=17, operator=3, element=0, term=69)
 TABLES: dict[str, tuple[Lie, ...]] = {
     "scalar": (SCALAR,),
@@ -270,8 +271,7 @@ def test_a_match_whose_member_is_out_has_stopped() -> None:
             (begun,) = recorder.store.matches
             liar = game.players[2].address
             honest = {it.address for it in game.players[:2]} - {begun.first, begun.second}
-            first, second = sorted((liar, *honest), key=lambda it: int(it, 16))
-            args = name_match(recorder.store, Pair(0, first, second))
+            args = name_match(recorder.store, order_pair(0, liar, *honest))
             recorder.transact("start_match", *args, sender=game.client)
     _, frames = reduce_model(recorder)
     last = {match.number: match for frame in frames for match in frame.matches}

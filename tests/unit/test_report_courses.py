@@ -20,7 +20,6 @@ from moot.sim.report.results import Results
 from moot.sim.report.summary import summarise
 
 GWEI = 10**9
-SETTINGS = {"bond_eth": 0.5, "chain_base_fee_gwei": 30.0}
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from moot.offchain.frontend.generation.answering import Question, Sampling
 from moot.offchain.serving import server
 from moot.offchain.serving.asked import read_ask
 from moot.offchain.serving.checking import check_answer
-from moot.offchain.serving.checkpoints import Model, load
+from moot.offchain.serving.checkpoints import Model, load_all
 from moot.offchain.serving.endpoint import Bounds
 from moot.offchain.serving.engine import Engine
 from moot.offchain.serving.speech import Speech
@@ -270,7 +270,7 @@ def test_a_head_that_does_not_come_ends(served: Served, monkeypatch: pytest.Monk
 
 def test_a_checkpoint_without_a_template_has_no_chats(tmp_path: Path) -> None:
     """Without a template, a conversation is refused and a completion is not."""
-    model = load(make_checkpoint(tmp_path, "gpt2", has_template=False), "tiny")
+    model = load_all(make_checkpoint(tmp_path, "gpt2", has_template=False), "tiny")[0]
     body = json.dumps({"model": "tiny", "messages": MESSAGES}).encode()
     with pytest.raises(RequestRefused, match="ask /v1/completions"):
         read_ask(body, {"tiny": model}, is_chat=True)
@@ -283,19 +283,19 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
     make_checkpoint(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
     with pytest.raises(CannotTranslate, match="convert it to safetensors"):
-        load(tmp_path)
+        load_all(tmp_path)
 
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
     """A tokenizer with more tokens than the model knows is refused."""
     make_checkpoint(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert load(tmp_path).programs.vocabulary == config["vocab_size"]
+    assert load_all(tmp_path)[0].programs.vocabulary == config["vocab_size"]
     other = make_checkpoint(tmp_path / "other")
     for path in other.glob("token*"):
         path.unlink()
     with pytest.raises(CannotTranslate, match="no tokenizer"):
-        load(other)
+        load_all(other)
 
 
 class Letters:

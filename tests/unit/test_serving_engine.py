@@ -9,7 +9,7 @@ import pytest
 from moot.offchain.errors import RequestRefused, UsageError
 from moot.offchain.frontend.generation.answering import Question, Sampling
 from moot.offchain.serving.answered import Answered, Reason
-from moot.offchain.serving.checking import check_answer, find_wrong_token
+from moot.offchain.serving.checking import check_answer
 from moot.offchain.serving.engine import Engine
 from moot.offchain.serving.programs import ChunkProgram
 from moot.offchain.serving.requests import Limits
@@ -168,12 +168,12 @@ def test_a_check_finds_the_first_wrong_token() -> None:
     for place in (0, 4, len(answered.tokens) - 1):
         forged = list(answered.tokens)
         forged[place] = (forged[place] + 1) % WORDS
-        assert find_wrong_token(programs, QUESTION, forged) == place
-    assert find_wrong_token(programs, QUESTION, answered.tokens[:3]) is None
+        assert check_answer(programs, QUESTION, forged) == (place, None)
+    assert check_answer(programs, QUESTION, answered.tokens[:3])[0] is None
     with pytest.raises(UsageError, match="give the whole answer"):
-        find_wrong_token(programs, QUESTION, [])
+        check_answer(programs, QUESTION, [])
     with pytest.raises(UsageError, match="none of 0 to 22"):
-        find_wrong_token(programs, QUESTION, [WORDS])
+        check_answer(programs, QUESTION, [WORDS])
 
 
 def test_the_last_place_of_the_context_is_answered() -> None:

@@ -18,7 +18,7 @@ from moot.offchain.receipts.issuing import Conditions, Issuer, Standing
 from moot.offchain.receipts.packed import SignedReceipt
 from moot.offchain.serving.answered import Answered, Reason
 from moot.offchain.serving.checking import check_answer
-from moot.offchain.serving.checkpoints import load
+from moot.offchain.serving.checkpoints import load_all
 from moot.offchain.serving.issuing import Signing
 from tests.serving_checkpoints import make_checkpoint
 from tests.serving_helpers import make_model, make_programs
@@ -90,7 +90,7 @@ def test_bfloat16_in_shards_is_widened(tmp_path: Path) -> None:
     model = make_model("llama", vocabulary=270).bfloat16()
     model.save_pretrained(tmp_path, max_shard_size="10KB")
     assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
-    loaded = load(tmp_path)
+    loaded = load_all(tmp_path)[0]
     weight = loaded.programs.reader.model.get_parameter("model.embed_tokens.weight")
     assert weight.dtype is torch.float32
     assert torch.equal(weight, model.get_parameter("model.embed_tokens.weight").float())
@@ -103,18 +103,18 @@ def test_int8_is_another_program(tmp_path: Path) -> None:
     folder = make_checkpoint(tmp_path)
     headers = []
     for precision in ("fp32", "int8"):
-        programs = load(folder, precision=precision).programs
+        programs = load_all(folder, precision=precision)[0].programs
         headers.append(programs.find_answer(32).header.root)
     assert headers[0] != headers[1]
     wrong, _ = check_answer(programs, Question([5], 1), [0])
     assert wrong in {0, None}
     with pytest.raises(UsageError, match="did you mean 'int8'"):
-        load(folder, precision="int4")
+        load_all(folder, precision="int4")
 
 
 def test_a_context_beyond_the_model_is_refused(tmp_path: Path) -> None:
     """A context may be smaller than the model's, and not larger."""
     folder = make_checkpoint(tmp_path)
-    assert load(folder, context=40).programs.list_lengths() == [32, 40]
+    assert load_all(folder, context=40)[0].programs.list_lengths() == [32, 40]
     with pytest.raises(UsageError, match="choose one from 2 to 64"):
-        load(folder, context=65)
+        load_all(folder, context=65)

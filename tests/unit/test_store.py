@@ -57,7 +57,7 @@ def named(store: Store) -> set[str]:
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda a: f"{a.dtype}{list(a.shape)}")
 def test_tensor_returns_bit_for_bit(store: Store, array: Array) -> None:
     """Every type, shape and memory layout comes back with its shape, type and bytes."""
-    root = store.put_tensor(array)
+    root = store.put_tensors([array])[0]
     back = store.get_tensor(root)
     assert root == compute_tensor_root(array)
     assert (back.dtype, back.shape, back.tobytes()) == (array.dtype, array.shape, array.tobytes())
@@ -66,7 +66,7 @@ def test_tensor_returns_bit_for_bit(store: Store, array: Array) -> None:
 def test_nan_is_kept_as_the_canonical_one(store: Store) -> None:
     """A NaN's payload and sign do not survive, as its root does not know them either."""
     bits = np.array([0xFFC00001, 0x7F800001, 0x80000000], np.uint32)
-    back = store.get_tensor(store.put_tensor(bits.view(np.float32)))
+    back = store.get_tensor(store.put_tensors([bits.view(np.float32)])[0])
     assert back.view(np.uint32).tolist() == [0x7FC00000, 0x7FC00000, 0x80000000]
 
 
@@ -76,7 +76,6 @@ def test_known_root_is_not_computed_again(store: Store, monkeypatch: pytest.Monk
     roots = [commitment.root for commitment in made]
     with monkeypatch.context() as context:
         context.setattr(store_module, "commit_tensor", None)
-        assert store.put_tensor(ARRAYS[0], made[0]) == roots[0]
         state_root = store.put_state(ARRAYS, roots, dict(zip(roots, made, strict=True)))
     assert state_root == compute_state_root(roots)
     assert store.has_state(state_root)
@@ -84,25 +83,25 @@ def test_known_root_is_not_computed_again(store: Store, monkeypatch: pytest.Monk
 
 def test_existing_content_is_not_written_again(store: Store) -> None:
     """Putting the same tensor twice leaves the first file untouched."""
-    root = store.put_tensor(ARRAYS[0])
+    root = store.put_tensors([ARRAYS[0]])[0]
     before = tensor_path(store, root).stat()
-    store.put_tensor(ARRAYS[0])
+    store.put_tensors([ARRAYS[0]])
     after = tensor_path(store, root).stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
 
 def test_truncated_file_is_written_again(store: Store) -> None:
     """A file that is shorter than its tensor does not count as existing content."""
-    root = store.put_tensor(ARRAYS[0])
+    root = store.put_tensors([ARRAYS[0]])[0]
     os.truncate(tensor_path(store, root), 100)
-    store.put_tensor(ARRAYS[0])
+    store.put_tensors([ARRAYS[0]])
     assert store.get_tensor(root).tobytes() == ARRAYS[0].tobytes()
 
 
 @pytest.mark.parametrize("size", [0, 7, 15, 31, 70, 100, 2463])
 def test_truncated_tensor_is_refused(store: Store, size: int) -> None:
     """A file that ends early, wherever, is named as damaged, with the way out."""
-    path = tensor_path(store, store.put_tensor(ARRAYS[0]))
+    path = tensor_path(store, store.put_tensors([ARRAYS[0]])[0])
     assert size < path.stat().st_size
     os.truncate(path, size)
     with pytest.raises(StoreError, match=r"is damaged \(.*\); delete it and resume"):
@@ -112,7 +111,7 @@ def test_truncated_tensor_is_refused(store: Store, size: int) -> None:
 @pytest.mark.parametrize("place", [0, 9, 40, -1])
 def test_flipped_bit_is_refused(store: Store, place: int) -> None:
     """One changed bit in the header or in the elements is noticed."""
-    root = store.put_tensor(ARRAYS[0])
+    root = store.put_tensors([ARRAYS[0]])[0]
     path = tensor_path(store, root)
     content = bytearray(path.read_bytes())
     content[place] ^= 1
@@ -123,7 +122,7 @@ def test_flipped_bit_is_refused(store: Store, place: int) -> None:
 
 def test_foreign_file_is_refused(store: Store) -> None:
     """A whole file under another content's name is not taken for it."""
-    one, other = store.put_tensor(ARRAYS[0]), store.put_tensor(ARRAYS[3])
+    one, other = store.put_tensors([ARRAYS[0]])[0], store.put_tensors([ARRAYS[3]])[0]
     tensor_path(store, one).write_bytes(tensor_path(store, other).read_bytes())
     with pytest.raises(StoreError, match="is damaged"):
         store.get_tensor(one)
@@ -232,8 +231,8 @@ def test_size_limit_of_the_system_is_reported(tmp_path: Path) -> None:
         "from moot.offchain.errors import StoreError\n"
         "from moot.offchain.providers.store import Store\n"
         "store = Store(sys.argv[1])\n"
-        "small = store.put_tensor(np.zeros(10, np.float32))\n"
-        "try: store.put_tensor(np.zeros(100_000, np.float32))\n"
+        "small = store.put_tensors([np.zeros(10, np.float32)])[0]\n"
+        "try: store.put_tensors([np.zeros(100_000, np.float32)])\n"
         "except StoreError as error: print(error)\n"
         "store.get_tensor(small)\n"
     )
@@ -257,7 +256,7 @@ def test_other_failures_are_reported(store: Store, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(disk_module, "write_directly", fail)
     with pytest.raises(StoreError, match=r"cannot write .*Input/output error"):
-        store.put_tensor(ARRAYS[0])
+        store.put_tensors([ARRAYS[0]])
 
 
 def test_file_in_the_way_is_reported(tmp_path: Path) -> None:
@@ -283,7 +282,7 @@ def test_writes_in_progress_are_left_alone(tmp_path: Path) -> None:
     del first
     writing = second.path / "aside" / "tmpx"
     writing.mkdir()
-    Store(tmp_path).put_tensor(ARRAYS[0])
+    Store(tmp_path).put_tensors([ARRAYS[0]])
     assert (second.path / "aside" / "tmpx").exists()
 
 

@@ -19,7 +19,6 @@ from moot.offchain.native.vectors import INDEX, WORD
 from moot.offchain.programs.graph import Operand, Origin, Row
 
 _WIDE = ir.IntType(128)
-_BIT = ir.IntType(1)
 _LIMIT = 1 << 63
 _NARROW_LIMIT = 1 << 31
 

@@ -126,10 +126,6 @@ class OwnChain(Chain):
         """Look after all that is not final; to be called once a block."""
         self.node.tend()
 
-    def count_live(self) -> int:
-        """Return how many transactions are not final yet."""
-        return self.node.count_live()
-
     def settle(self, patience_s: float) -> bool:
         """Wait until all transactions are final; False if some are not in time."""
         return self.node.settle(patience_s)

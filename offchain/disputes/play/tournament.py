@@ -1,8 +1,7 @@
 """The state of a tournament, read from a job's events: contenders, meetings and matches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
 
 from moot.contracts.model.types import (
     ZERO,
@@ -157,23 +156,6 @@ class Tournament:
         if rivals == (second, first):
             rivals = (ZERO, ZERO)
         return (pair.job_id, pair.first, pair.second, (first, second), rivals)
-
-    def find_pairs(self, block: int) -> Iterator[Pair]:
-        """Yield the matches that may begin in a block.
-
-        All contenders of claims that meet, and then the first of any two claims that may meet.
-        """
-        claims = self.get_claims()
-        free = []
-        for top, members in claims.items():
-            meeting = self.meetings.get(top)
-            rivals = claims.get(meeting.rival, []) if meeting else []
-            if self.is_free(top, block):
-                free.append(members[0])
-            pairs = (order_pair(self.job_id, *both) for both in product(members, rivals))
-            yield from (pair for pair in pairs if pair.first in members and pair not in self.boards)
-        for one, other in zip(free[::2], free[1::2], strict=False):
-            yield order_pair(self.job_id, one, other)
 
 
 def order_pair(job_id: int, one: Address, other: Address) -> Pair:

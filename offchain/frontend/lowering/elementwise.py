@@ -10,8 +10,6 @@ from moot.offchain.frontend.lowering.views import View, expand
 Number = float | int | bool
 Argument = View | Number
 
-_INFINITY = 0x7F800000
-
 _LOGICAL = {Function.ADD: Function.OR, Function.MUL: Function.AND}
 """What addition and multiplication mean on booleans."""
 

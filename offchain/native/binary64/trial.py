@@ -25,7 +25,6 @@ from moot.offchain.errors import UnsuitableEngine
 from moot.offchain.native.binary64.base import Doubles, Engine
 
 Wide = npt.NDArray[Any]
-Floats = npt.NDArray[np.float32]
 
 UNIT = 2.0**UNIT_EXPONENT
 SLACK = 1 + 2.0**-8

@@ -60,7 +60,6 @@ _LOWEST_POWER = -151.0
 _TANH_IS_1 = 10.0
 _SIGMOID_IS_1 = 20.0
 _ERF_IS_1 = 3.92
-_LEAST_NORMAL = 2.0**-126
 
 _RSQRT_BAND = 2.0**-43
 """What the step to an inverse square root is uncertain by, of twice the value."""

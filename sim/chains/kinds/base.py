@@ -1,7 +1,7 @@
 """What every kind of chain has: fees that charge for a call, and prices that may be replaced."""
 
 from dataclasses import dataclass
-from typing import Annotated, Protocol, Self
+from typing import Annotated, Protocol
 
 from msgspec import Meta
 
@@ -54,17 +54,3 @@ class Charge:
     def total_wei(self) -> int:
         """Both together."""
         return self.execution_wei + self.data_wei
-
-
-class Fees(Protocol):
-    """The prices of a kind of chain, and its formula."""
-
-    @property
-    def price_wei(self) -> int:
-        """What a unit of the chain's own gas costs, with the tip."""
-
-    def charge(self, gas: int, calldata: Sized) -> Charge:
-        """Return what a call is charged that uses so much gas, calldata included."""
-
-    def replace_prices(self, base_fee_gwei: float | None, l1_base_fee_gwei: float | None) -> Self:
-        """Return the same fees at other base fees, of a rollup's own gas and of the first layer."""

@@ -1,6 +1,5 @@
 """The price of blobs on a chain of the first layer (EIP-4844, and EIP-7918's reserve)."""
 
-GAS_PER_BLOB = 1 << 17
 LEAST_WEI = 1
 RESERVE_DIVISOR = 16
 """With EIP-7918 a unit of blob gas costs no less than a sixteenth of the base fee: 2^13 of its gas

@@ -41,7 +41,6 @@ class Affair:
         conduct: what the provider did.
         case: which case a challenge of it is.
         tokens: of the answer.
-        worked_gwei: what it cost the provider.
         shown_bytes: what the client was shown.
         is_covered: whether all receipts that its provider had open were within the bond.
         is_relied: whether the client has relied on the answer.
@@ -62,7 +61,6 @@ class Affair:
     conduct: str
     case: int
     tokens: int
-    worked_gwei: int = 0
     shown_bytes: int = 0
     is_covered: bool = True
     is_relied: bool = False

@@ -148,7 +148,7 @@ class Desk:
         signed = house.sign(request.client, job.block, job.bond_gwei, service.window_blocks)
         job = job._replace(rivals=(agent.name,))
         affair = Affair(job, client, house, signed, conduct, request.case, request.tokens)
-        affair.tally, affair.worked_gwei = tally, work_gwei
+        affair.tally = tally
         affair.is_covered = house.open_gwei <= house.bond_gwei
         self.till.moves.sign(affair)
         if pledge.leaves:

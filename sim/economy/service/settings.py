@@ -1,13 +1,11 @@
 """The settings of jobs by receipt: the key `service` of a configuration."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 Shown = Literal["receipt", "chain", "batch", "word"]
 """What a client is shown before it relies on an answer and pays for it."""
-
-SHOWN: tuple[str, ...] = get_args(Shown)
 
 CONTRACT_BOND_ETH = 0.2
 """The least bond of a match, as the contract has it."""

@@ -7,14 +7,13 @@ import pyarrow.compute as pc
 
 Row = dict[str, Any]
 
-COUNTS = ("receipts", "lies", "relied", "found", "faults", "uncovered", "forked")
-"""Of a strategy's receipts: all; lies; lies that somebody relied on; lies that were challenged;
-receipts that were part of a proof of fault; those that the bond did not cover, with all others that
-were open; those on another chain than the first."""
-
 
 def sum_receipts(receipts: pa.Table) -> list[Row]:
     """Return what became of the receipts of each strategy, in the order of their names.
+
+    Counted are all; lies; lies that somebody relied on; lies that were challenged; receipts that
+    were part of a proof of fault; those that the bond did not cover, with all others that were
+    open; those on another chain than the first.
 
     Args:
         receipts: the table; names may be in dictionaries.
