@@ -8,6 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ from moot.offchain.planning import assembly, grouping, roles
 from moot.offchain.planning.region import Apply, Constant, Fold, Lanes, Load, Region
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from moot.offchain.programs.legality import is_canonical
+from tests.program_helpers import capture_function
 from tests.quick import every, only, share
 
 FLOAT32, INT64, INT32, BOOL, BFLOAT16, INT8 = DType
@@ -582,6 +584,23 @@ def test_vertical_folds_equal_definition(
     """Columns are folded in the order of the rows, in parts of any width and on any threads."""
     settings = {(kernels_vertical, "LANES"): lanes, (vertical, "_GRAIN_BYTES"): 1}
     check(program, draw_state(program, seed), settings, threads)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 40, 100), (30, 2, 65, 48)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_matrix_of_a_vertical_fold_is_folded(
+    shape: tuple[int, ...], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is read where it begins, and its parts shared out, alone and in a sequence."""
+    monkeypatch.setattr(vertical, "_GRAIN_BYTES", 1)
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=shape).astype(np.float32))
+    captured = capture_function(lambda x: x.amax(2), x)
+    executor = Executor(captured.program, threads)
+    plans = [job.plan for job in executor._prepared.fused.jobs]
+    assert any(isinstance(plan, vertical.VerticalReduction) for plan in plans)
+    for _ in range(5):
+        (found,) = executor.run(captured.initial_state, [x.numpy()], 0)
+        assert found.tobytes() == x.amax(2).numpy().tobytes()
 
 
 class Batch:

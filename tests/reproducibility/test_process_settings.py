@@ -21,6 +21,7 @@ from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import Captured, capture
 from moot.offchain.frontend.examples import build
 from moot.offchain.native import compiled, threads
+from moot.offchain.native.sequences import NativeSequence
 from moot.offchain.programs.encoding import encode_node
 from moot.offchain.programs.graph import Kind
 from moot.offchain.verifier import recompute
@@ -309,11 +310,19 @@ def test_kernels_never_run_in_another_environment(monkeypatch: pytest.MonkeyPatc
         called.add(kernel._function.__name__)
         return call(kernel, *arguments)
 
+    perform = NativeSequence.perform
+
+    def check_sequence(sequence: NativeSequence, tensors: list[object]) -> int:
+        assert read() == STANDARD
+        called.add("perform")
+        return perform(sequence, tensors)
+
     monkeypatch.setattr(compiled.Kernel, "__call__", check)
+    monkeypatch.setattr(NativeSequence, "perform", check_sequence)
     with changed(UPWARD_AND_FLUSHING):
         assert run(lambda _, __: None) == usual()
         assert run() == usual()
-    assert {"_fold", "_power", "multiply_blocks"} <= called
+    assert {"_fold", "_power", "perform"} <= called
 
 
 def test_fast_math_libraries_that_are_loaded_late_do_not_matter(tmp_path: Path) -> None:

@@ -76,17 +76,17 @@ import numpy as np
 from moot.offchain.arithmetic.functions import Function
 from moot.offchain.commitments.keccak import hash_chunks
 from moot.offchain.backends.cpu.kernels import elementary, philox, reduce, scatter
-from moot.offchain.backends.cpu.kernels.contraction import gemm
+from moot.offchain.backends.cpu.called_products import gemm
 
 x = philox.uniform(1, 2, 3, 6000) * 8 - 4
 a, b = x[:3000].reshape(1, 60, 50), x[3000:].reshape(1, 50, 60)
-product = gemm.gemm(a, b, np.zeros((1, 60, 60), np.float32))
+product = gemm(a, b, np.zeros((1, 60, 60), np.float32))
 sums = np.zeros((7, 60), np.float32)
 scatter.scatter_add_rows(np.arange(60) % 7, product[0], sums)
 parts = [
     x,
     product,
-    gemm.gemm(a, a.swapaxes(1, 2)[:, :, :3], product[:, :, :3]),
+    gemm(a, a.swapaxes(1, 2)[:, :, :3], product[:, :, :3]),
     reduce.fold(product[0], "add", 0),
     reduce.fold(product[0].T, "min", 1),
     sums,

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from moot.offchain.arithmetic.float32 import fma
 from moot.offchain.arithmetic.functions import CANONICAL_NAN
+from moot.offchain.backends.cpu import called_products
+from moot.offchain.backends.cpu.called_products import gemm
 from moot.offchain.backends.cpu.kernels.contraction import gemm as gemm_module
 from moot.offchain.backends.cpu.kernels.contraction import strips, thin, wide
-from moot.offchain.backends.cpu.kernels.contraction.gemm import fold_partials, gemm
+from moot.offchain.backends.cpu.kernels.contraction.gemm import fold_partials
 from moot.offchain.native.threads import get_threads, set_threads
 from moot.offchain.native.vectors import LANES
 from tests.quick import every
@@ -37,6 +39,13 @@ SPECIALS = np.array(
 ).view(np.float32)
 
 PATTERNS = st.integers(0, 2**32 - 1) | st.sampled_from(SPECIALS.view(np.uint32).tolist())
+
+
+@pytest.fixture(autouse=True)
+def _divided_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide each product by the sizes that a test sets, also one of shapes that were seen."""
+    for module, name in ((called_products, "_find_sequence"), (called_products, "divide")):
+        monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
 
 
 @pytest.fixture(autouse=True)
@@ -143,6 +152,8 @@ def test_strips_of_all_widths_are_the_same_folds(
 ) -> None:
     """Strips start from rows or from one number in each, are shared out, and end where rows do."""
     monkeypatch.setattr(strips, "_GRAIN", 1)
+    monkeypatch.setattr(called_products, "is_better_turned", lambda *_: False)
+    monkeypatch.setattr(thin, "MOST_ELEMENTS", 0)
     rng = np.random.default_rng(n)
     a, b = draw_view(rng, (2, m, 21), 0.01), draw_numbers(rng, (2, 21, n), 0.01)
     init = draw_numbers(rng, (2, m, 1 if is_one else n), 0.1)
@@ -151,7 +162,7 @@ def test_strips_of_all_widths_are_the_same_folds(
         set_threads(count)
         memory = draw_numbers(rng, (2, m, n + 7), 0)
         out, beyond = memory[:, :, :n], memory[:, :, n:].copy()
-        strips.multiply_near(a, b, start, out)
+        gemm(a, b, start, out)
         assert np.array_equal(bits(out), bits(fold_each(a, b, start)))
         assert np.array_equal(memory[:, :, n:], beyond)
 
@@ -266,14 +277,13 @@ def test_block_sizes_change_nothing(
         numbers = draw_numbers(rng, shape, 0.001)
         operands[operand] = numbers.swapaxes(1, 2) if operand in turned else numbers
     init = draw_numbers(rng, (1, 150, columns), 0)
-    product = gemm_module.gemm(**operands, init=init)
-    monkeypatch.setattr(gemm_module, "divide", gemm_module.divide.__wrapped__)
+    product = gemm(**operands, init=init)
     monkeypatch.setattr(gemm_module, "GRAIN", 1)
     monkeypatch.setattr(gemm_module, "_LEAST_COLUMNS", 200)
     monkeypatch.setattr(gemm_module, name, 1)
     for count in (1, 2, 3):
         set_threads(count)
-        assert np.array_equal(bits(gemm_module.gemm(**operands, init=init)), bits(product))
+        assert np.array_equal(bits(gemm(**operands, init=init)), bits(product))
 
 
 def test_order_is_ascending() -> None:

@@ -1,7 +1,11 @@
-"""Products of matrices as calls of machine code, divided as `gemm` divides them."""
+"""Products of matrices as calls of machine code, in the way that suits their shapes best."""
 
+from functools import lru_cache
 from math import prod
 
+import numpy as np
+
+from moot.offchain.arithmetic.environment import report_change
 from moot.offchain.backends.cpu.calls import (
     Layout,
     call,
@@ -11,13 +15,68 @@ from moot.offchain.backends.cpu.calls import (
     share_out,
 )
 from moot.offchain.backends.cpu.kernels.contraction import strips, thin
-from moot.offchain.backends.cpu.kernels.contraction.gemm import divide, is_better_turned, is_thin
+from moot.offchain.backends.cpu.kernels.contraction.gemm import (
+    Floats,
+    divide,
+    is_better_turned,
+    is_thin,
+)
 from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from moot.offchain.native.memory_layout import Memory
-from moot.offchain.native.sequences import Call
+from moot.offchain.native.sequences import UNSUITABLE, Call, NativeSequence, Place
 from moot.offchain.native.threads import get_threads
+from moot.offchain.native.vectors import NAN
+from moot.offchain.planning.accesses import Sizes
 
 _ALL = slice(None)
+
+
+def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Floats:
+    """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], each sum in ascending order.
+
+    Args:
+        a: (B, M, K) float32, any strides, zero and negative ones included.
+        b: (B, K, N) float32, any strides.
+        init: (B, M, N) float32, any strides: what each sum starts from.
+        out: (B, M, N) float32 in which the elements of a row lie side by side; it may be `init`,
+            but shares no memory with `a` or `b`. A new array if None.
+
+    Returns:
+        `out`.
+
+    Raises:
+        ValueError: if the rows of `out` are not contiguous, or the shapes do not fit.
+    """
+    if out is None:
+        out = np.empty(init.shape, np.float32)
+    batch, m, n = out.shape
+    if init.shape != out.shape or a.shape[:2] != (batch, m) or b.shape != (batch, a.shape[2], n):
+        raise ValueError(f"cannot multiply {a.shape} by {b.shape} into {out.shape}")
+    if not out.size:
+        return out
+    if out.strides[2] != FLOAT_BYTES and n > 1:
+        raise ValueError("the rows of the result have to be contiguous")
+    if a.shape[2]:
+        arrays = a, b, init, out
+        layouts = tuple((array.shape, array.strides) for array in arrays)
+        if _find_sequence(layouts, get_threads()).perform([None, *arrays]) == UNSUITABLE:
+            raise report_change()
+    else:
+        out[...] = np.where(np.isnan(init), NAN, init)
+    return out
+
+
+@lru_cache(1024)
+def _find_sequence(
+    layouts: tuple[tuple[Sizes, tuple[int, ...]], ...], _threads: int
+) -> NativeSequence:
+    """Return the products of a, b, init and out by their shapes and strides."""
+    memory = Memory()
+    a, b, init, out = (
+        Layout(Place(1 + number), FLOAT_BYTES, *layout) for number, layout in enumerate(layouts)
+    )
+    calls = list_products(a, b, init, out, memory)
+    return NativeSequence(calls, memory.most_bytes, len(layouts))
 
 
 def list_products(a: Layout, b: Layout, init: Layout, out: Layout, memory: Memory) -> list[Call]:

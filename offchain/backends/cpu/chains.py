@@ -1,12 +1,10 @@
 """The plans of chains: products that are added up in registers, tile by tile of the output."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from math import prod
 
-import numpy as np
-
 from moot.offchain.arithmetic.functions import DType
+from moot.offchain.backends.cpu.called_plans import CalledGroup
 from moot.offchain.backends.cpu.calls import call, reserve_scratch, share_out, skip
 from moot.offchain.backends.cpu.grouped import GroupedReader
 from moot.offchain.backends.cpu.kernels.contraction.chains import (
@@ -17,12 +15,9 @@ from moot.offchain.backends.cpu.kernels.contraction.chains import (
 )
 from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from moot.offchain.backends.cpu.views import Reader
-from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
-from moot.offchain.native import buffers
+from moot.offchain.commitments.tensors import NUMPY_TYPES
 from moot.offchain.native.memory_layout import Memory
-from moot.offchain.native.scratch import get_scratch
 from moot.offchain.native.sequences import Block, Call, Place, Word
-from moot.offchain.native.threads import share
 from moot.offchain.planning.accesses import Sizes, Strided, project
 from moot.offchain.planning.chains import Chain, find_factors
 from moot.offchain.programs.graph import Node, Operand, Origin, immediate
@@ -37,7 +32,7 @@ _NOTHING = immediate(DType.FLOAT32, 0x8000_0000)
 """What a first product is added to, which leaves it as it is: -0."""
 
 
-class ChainedProducts:
+class ChainedProducts(CalledGroup):
     """The plan of a chain.
 
     Attributes:
@@ -47,7 +42,6 @@ class ChainedProducts:
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
-        self._shape, self._dtype = chain.output.shape, NUMPY_TYPES[chain.output.dtype]
         factors = find_factors(chain.products[0])
         assert factors is not None
         self._rows, self._columns = (
@@ -62,7 +56,9 @@ class ChainedProducts:
             self._reads += own
             self._links.append(words)
         self._steps = sum(node.fold_length for node in chain.products)
-        self.operands = tuple(read.reader.operand for read in self._reads)
+        readers = [read.reader for read in self._reads]
+        super().__init__(readers, [(chain.output.shape, NUMPY_TYPES[chain.output.dtype])])
+        self.operands = tuple(reader.operand for reader in readers)
         rows = max(1, _GROUP_BYTES // (self._steps * FLOAT_BYTES * ROWS)) * ROWS
         self._group = min(rows, self._rows)
         self._scratch_bytes = -(-self._group // ROWS) * panel_bytes(self._steps)
@@ -71,51 +67,20 @@ class ChainedProducts:
     def _groups(self) -> int:
         return -(-self._rows // self._group)
 
-    @cached_property
-    def _template(self) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-        """The words of all products, with offsets in place of addresses."""
-        return np.array(self._links, np.int64)
-
-    def run(self, flats: Sequence[Array | None]) -> list[Array]:
-        """Return the last sum, given the tensors of the operands."""
-        held = [read.reader.buffer(flat) for read, flat in zip(self._reads, flats, strict=True)]
-        start, *found = map(buffers.get_address, held)
-        links = self._template.copy()
-        links[:, _ADDRESSES] += np.array(found, np.int64).reshape(-1, len(_ADDRESSES))
-        out = buffers.empty(self._shape, self._dtype)
-        places = buffers.get_address(links), len(links), self._steps
-        begin = start + self._reads[0].offset, *self._reads[0].steps
-        sizes = buffers.get_address(out), self._columns, self._group
-
-        def work(first: int, stop: int) -> None:
-            panels = get_scratch("panels", self._scratch_bytes // FLOAT_BYTES)
-            address = buffers.get_address(panels)
-            accumulate(*places, address, *begin, *sizes, first, stop, self._rows)
-
-        share(work, self._groups, self._grain)
-        return [out]
-
     @property
     def _grain(self) -> int:
         return -(-_GRAIN // (self._group * self._columns * self._steps))
 
-    @property
-    def is_called(self) -> bool:
-        """Whether a few calls bring its operands into place."""
-        return all(read.reader.is_short for read in self._reads)
-
-    def list_calls(
-        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    def list_own_calls(
+        self, places: Sequence[Word], targets: Sequence[Place], memory: Memory
     ) -> list[Call]:
-        """Return the calls that compute the last sum."""
-        pairs = zip(self._reads, sources, strict=True)
-        found = [read.reader.list_calls(source, memory) for read, source in pairs]
-        (start, _), *others = found
+        """Return the call that computes the last sum."""
+        start, *others = places
         words: list[Word] = []
         for number, link in enumerate(self._links):
             own: list[Word] = [*link]
             first = number * len(_ADDRESSES)
-            for place, (address, _) in zip(_ADDRESSES, others[first:], strict=False):
+            for place, address in zip(_ADDRESSES, others[first:], strict=False):
                 own[place] = skip(address, link[place])
             words += own
         begin = skip(start, self._reads[0].offset), *self._reads[0].steps
@@ -124,10 +89,7 @@ class ChainedProducts:
         factors = Block(tuple(words)), len(self._links), self._steps, panels
         one = call(accumulate, (*factors, *begin, targets[0], *sizes), memory)
         scratch = one.words.index(panels), size
-        return [
-            *(copy for _, copies in found for copy in copies),
-            share_out(one, self._grain, at=-3, scratch=scratch),
-        ]
+        return [share_out(one, self._grain, at=-3, scratch=scratch)]
 
 
 _ADDRESSES = (6, 0, 3)

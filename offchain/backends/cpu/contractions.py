@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from moot.offchain.backends.cpu.called_products import list_products
+from moot.offchain.backends.cpu.called_products import gemm, list_products
 from moot.offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
 from moot.offchain.backends.cpu.convolution_plans import plan_convolution
 from moot.offchain.backends.cpu.convolutions import Convolution
-from moot.offchain.backends.cpu.kernels.contraction.gemm import Floats, gemm
+from moot.offchain.backends.cpu.kernels.contraction.gemm import Floats
 from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
 from moot.offchain.backends.cpu.panels import PanelledProduct, find_panels
 from moot.offchain.backends.cpu.views import Reader, view

@@ -5,13 +5,14 @@ from math import prod
 
 import numpy as np
 
+from moot.offchain.backends.cpu.called_plans import CalledOperator
 from moot.offchain.backends.cpu.indexed import IndexedTask, find_gather
 from moot.offchain.backends.cpu.indexing import Integers, locate, open_grid
-from moot.offchain.backends.cpu.views import Reader, make_constant, view
+from moot.offchain.backends.cpu.views import AsItLies, Reader, make_constant, view
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
 from moot.offchain.native.memory_layout import Memory
-from moot.offchain.native.sequences import Call, Place
+from moot.offchain.native.sequences import Call, Place, Word
 from moot.offchain.planning.accesses import Sizes, Strided, find_strided, get_used
 from moot.offchain.programs.graph import Node, Operand, Row
 
@@ -39,7 +40,7 @@ def read_integers(reader: Reader, flat: Array | None, part: slice = slice(None))
     return (values[part] if 0 in used else values).astype(np.int64)
 
 
-class Gather:
+class Gather(CalledOperator):
     """The plan of a gather whose indices are coordinates of the data, each by itself.
 
     Args:
@@ -49,34 +50,15 @@ class Gather:
     """
 
     def __init__(self, node: Node, readers: Sequence[Reader], task: IndexedTask) -> None:
-        self._shape = node.shape
-        self._dtype = NUMPY_TYPES[node.dtype]
-        self._readers = readers
+        super().__init__([AsItLies(), *readers], [(node.shape, NUMPY_TYPES[node.dtype])])
         self._task = task
 
-    @property
-    def is_called(self) -> bool:
-        """Whether a few calls bring its indices into place."""
-        return all(reader.is_short for reader in self._readers)
-
-    def list_calls(
-        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    def list_own_calls(
+        self, places: Sequence[Word], targets: Sequence[Place], _memory: Memory
     ) -> list[Call]:
-        """Return the calls that compute the output."""
-        (data, *indices), (target,) = sources, targets
-        assert data is not None
-        found = [r.list_calls(s, memory) for r, s in zip(self._readers, indices, strict=True)]
-        call = self._task.make_call(target, data, [place for place, _ in found])
-        return [*(copy for _, copies in found for copy in copies), call]
-
-    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
-        """Return the output, given the tensors of data and indices (None for constants)."""
-        data, *indices = flats
-        assert data is not None
-        out = buffers.empty(self._shape, self._dtype)
-        read = zip(self._readers, indices, strict=True)
-        self._task.run(out, data, [reader.buffer(flat) for reader, flat in read])
-        return out
+        """Return the call that computes the output."""
+        (data, *indices), (target,) = places, targets
+        return [self._task.make_call(target, data, indices)]
 
 
 class LocatedGather:

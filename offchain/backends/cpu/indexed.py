@@ -13,7 +13,6 @@ from moot.offchain.backends.cpu.views import Reader
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.native.buffers import get_address
 from moot.offchain.native.sequences import Block, Call, Word
-from moot.offchain.native.threads import share
 from moot.offchain.planning.accesses import Sizes, Strided, coalesce, row_major
 from moot.offchain.planning.gathers import INTEGERS, Coordinate, find_addressed
 from moot.offchain.programs.graph import Node
@@ -110,10 +109,6 @@ class IndexedTask:
         """Return the call that runs it on tensors by where they will be."""
         places = Block(tuple(indices[place] for place in self._places))
         return share_out(Call(self._kernel.address, (near, far, places, 0, self.turns)), self.grain)
-
-    def run(self, near: Array, far: Array, indices: Sequence[Array]) -> None:
-        """Run on tensors, on several threads."""
-        share(self.bind(near, far, indices).run, self.turns, self.grain)
 
 
 class Bound(NamedTuple):

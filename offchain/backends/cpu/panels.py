@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
+from moot.offchain.backends.cpu.called_plans import CalledOperator
 from moot.offchain.backends.cpu.calls import (
     call,
     lay_out,
@@ -20,18 +21,12 @@ from moot.offchain.backends.cpu.kernels.contraction.panels import (
     multiply_panels,
 )
 from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
-from moot.offchain.backends.cpu.views import view
-from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
-from moot.offchain.native import buffers
+from moot.offchain.commitments.tensors import NUMPY_TYPES
 from moot.offchain.native.memory_layout import Memory
-from moot.offchain.native.scratch import get_scratch
-from moot.offchain.native.sequences import Call, Place
-from moot.offchain.native.threads import share
+from moot.offchain.native.sequences import Call, Place, Word
 from moot.offchain.planning.accesses import collapse, find_strided, get_used, project
 from moot.offchain.planning.preconditions import Form, Precondition, make_form
 from moot.offchain.programs.graph import Node, Origin
-
-_GivenT = TypeVar("_GivenT")
 
 _COLUMN_VARIABLES = 2
 
@@ -86,7 +81,7 @@ def find_panels(node: Node) -> Panels | None:
     return None
 
 
-class PanelledProduct:
+class PanelledProduct(CalledOperator):
     """The plan of a product with a factor in panels.
 
     Args:
@@ -95,58 +90,34 @@ class PanelledProduct:
     """
 
     def __init__(self, node: Node, panels: Panels) -> None:
-        self._shape, self._dtype = node.shape, NUMPY_TYPES[node.dtype]
         rank, sizes = len(node.shape), node.shape + node.fold_shape
-        rows, columns, self._is_swapped = panels.rows, panels.columns, panels.is_swapped
+        rows, columns = panels.rows, panels.columns
         fold = range(rank, len(sizes))
         init, *pair = node.operands
-        left, right = pair[::-1] if self._is_swapped else pair
+        left, right = pair[::-1] if panels.is_swapped else pair
         first = project(init, range(rank))  # at the first step of the fold
         inner = () if init.origin is Origin.IMMEDIATE else (1,)
         self._start = GroupedReader.of(first, node.shape, (rows, columns), inner)
         self._left = GroupedReader.of(left, sizes, (rows, fold))
         self._right = GroupedReader.of(right, sizes, ((columns[0],), fold, (columns[1],)))
+        grouped = self._start, self._left, self._right
+        self._order = (0, 2, 1) if panels.is_swapped else (0, 1, 2)
+        readers = [grouped[number].reader for number in self._order]
+        super().__init__(readers, [(node.shape, NUMPY_TYPES[node.dtype])])
         self._steps = node.fold_length
         self._rows, self._columns = (prod(sizes[v] for v in group) for group in (rows, columns))
         self._panels = sizes[columns[0]]
         self._scratch = count_scratch_floats(self._rows, self._steps)
 
-    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
-        """Return the output, given the tensors of init, a and b (None for constants)."""
-        start, left, right = (
-            grouped.reader.buffer(flat)
-            for grouped, flat in zip(self._readers, self._order(flats), strict=True)
-        )
-        out = buffers.empty(self._shape, self._dtype)
-        a = view(left, (self._rows, self._steps), self._left.strided)
-        init = view(start, (self._rows, self._columns), self._start.strided)
-        matrix = out.reshape(self._rows, self._columns)
-        address = buffers.get_address(right) + self._right.offset
-
-        def work(first: int, stop: int) -> None:
-            multiply_panels(
-                a, address, init, matrix, get_scratch("panels", self._scratch), first, stop
-            )
-
-        share(work, self._panels, self._grain)
-        return out
-
     @property
     def _grain(self) -> int:
         return -(-GRAIN // (self._rows * COLUMNS * self._steps))
 
-    @property
-    def is_called(self) -> bool:
-        """Whether a few calls bring its operands into place."""
-        return all(grouped.reader.is_short for grouped in self._readers)
-
-    def list_calls(
-        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    def list_own_calls(
+        self, places: Sequence[Word], targets: Sequence[Place], memory: Memory
     ) -> list[Call]:
-        """Return the calls that compute the output."""
-        pairs = zip(self._readers, self._order(sources), strict=True)
-        found = [grouped.reader.list_calls(source, memory) for grouped, source in pairs]
-        (start, _), (left, _), (right, _) = found
+        """Return the call that computes the output."""
+        start, left, right = (places[number] for number in self._order)
         shape = self._rows, self._columns
         place, size = reserve_scratch(memory, self._scratch * FLOAT_BYTES)
         arguments = (
@@ -158,16 +129,6 @@ class PanelledProduct:
             0,
             self._panels,
         )
-        copies = [copy for _, own in found for copy in own]
         product = call(multiply_panels, arguments, memory)
         scratch = product.words.index(place), size
-        return [*copies, share_out(product, self._grain, scratch=scratch)]
-
-    @property
-    def _readers(self) -> tuple[GroupedReader, GroupedReader, GroupedReader]:
-        return self._start, self._left, self._right
-
-    def _order(self, given: Sequence[_GivenT]) -> tuple[_GivenT, ...]:
-        """Return what belongs to init, the other factor and the one in panels, in this order."""
-        init, *pair = given
-        return (init, *(pair[::-1] if self._is_swapped else pair))
+        return [share_out(product, self._grain, scratch=scratch)]

@@ -1,6 +1,5 @@
 """The plans of regions, whose operators one fused kernel computes, one block of rows at a time."""
 
-import ctypes
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -10,15 +9,15 @@ from math import prod
 
 import numpy as np
 
+from moot.offchain.backends.cpu.called_plans import CalledGroup
 from moot.offchain.backends.cpu.calls import reserve_scratch, share_out, skip
 from moot.offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel, compile_region
 from moot.offchain.backends.cpu.views import Reader
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers
 from moot.offchain.native.memory_layout import Memory
-from moot.offchain.native.sequences import Block, Call, Place
-from moot.offchain.native.threads import get_threads, share_call
-from moot.offchain.native.vectors import LANES, fill_lines
+from moot.offchain.native.sequences import Block, Call, Place, Word
+from moot.offchain.native.vectors import LANES
 from moot.offchain.planning.assembly import Assembly
 from moot.offchain.planning.region import Gathered, Lead, Load, Plan, Region, Value
 from moot.offchain.planning.roles import Group
@@ -50,7 +49,7 @@ _TRANSCENDENTAL_BYTES = 20
 _ALIGNMENT = 64
 
 
-class FusedRegion:
+class FusedRegion(CalledGroup):
     """The plan of a region.
 
     Args:
@@ -64,13 +63,13 @@ class FusedRegion:
 
     def __init__(self, group: Group, kept: Collection[int]) -> None:
         wanted = [member for member in group.members if member.index in kept]
-        self._outputs = [(m.node.shape, NUMPY_TYPES[m.node.dtype]) for m in wanted]
+        outputs = [(m.node.shape, NUMPY_TYPES[m.node.dtype]) for m in wanted]
         assembly = Assembly(group)
         self._readers = [*map(Reader.of, assembly.readings)]
+        super().__init__(self._readers, outputs)
         self.operands = tuple(reader.operand for reader in self._readers)
         first = len(self._readers)
         stores = tuple((assembly.numbers[m.index], first + i) for i, m in enumerate(wanted))
-        self._pointers = ctypes.c_int64 * (first + len(wanted))
         self._rows = prod(assembly.rows)
         row_bytes = assembly.count_row_bytes([value for value, _ in stores])
         block = self._rows if group.columns is None else _choose_block(row_bytes)
@@ -90,7 +89,7 @@ class FusedRegion:
         if block > 1 and len(Plan(self.region).passes) == _PASSES_OF_ONE_READING:
             block = min(max(block, LANES), self._rows)  # whose folds take turns
             self.region = replace(self.region, block=block)
-        sizes = [prod(shape) * np.dtype(dtype).itemsize for shape, dtype in self._outputs]
+        sizes = [prod(shape) * np.dtype(dtype).itemsize for shape, dtype in outputs]
         self._is_streamed = not group.is_wide and max(sizes) >= _STREAMED_BYTES
         functions = [m.node.function.is_transcendental for m in group.members]
         elements = group.segments * assembly.columns
@@ -108,7 +107,7 @@ class FusedRegion:
 
         Two more buffers follow those of operands and outputs, as a region's lead has them.
         """
-        first = len(self._readers) + len(self._outputs)
+        first = len(self._readers) + len(self.region.stores)
         lead = Lead(self.region.values.index(load), first, first + 1)
         self.region = replace(self.region, lead=lead)
 
@@ -132,59 +131,29 @@ class FusedRegion:
         return _begin_buffers(self.region, len(self._readers))
 
     @cached_property
-    def _moved(self) -> Sequence[tuple[int, int]]:
-        """The buffers that begin later than their tensors, and how many bytes."""
-        return [(number, size) for number, size in enumerate(self._begun[1]) if size]
-
-    @cached_property
     def _kernel(self) -> Kernel | WideKernel:
         region, _ = self._begun
         return compile_region(replace(region, is_streamed=self._is_streamed))
 
-    @property
-    def is_called(self) -> bool:
-        """Whether a few calls bring its operands into place."""
-        return all(reader.is_short for reader in self._readers)
-
-    def list_calls(
-        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    def list_own_calls(
+        self, places: Sequence[Word], targets: Sequence[Place], memory: Memory
     ) -> list[Call]:
         """Return the calls that compute the wanted outputs."""
-        kernel = self._kernel
-        found = [r.list_calls(s, memory) for r, s in zip(self._readers, sources, strict=True)]
-        places = (skip(place, n) for (place, _), n in zip(found, self._begun[1], strict=True))
-        pointers = Block((*places, *targets))
+        kernel, begun = self._kernel, map(skip, places, self._begun[1])
+        pointers = Block((*begun, *targets))
         if isinstance(kernel, WideKernel):
             scratch = memory.reserve(kernel.scratch_bytes)
             passes = product(range(self._rows), kernel.passes)
-            calls = [
+            return [
                 share_out(
                     Call(kernel.address, (pointers, scratch, row, number, 0, parts)),
                     self._get_grain(parts),
                 )
                 for row, (number, parts) in passes
             ]
-        else:
-            place, size = reserve_scratch(memory, kernel.scratch_bytes)
-            words = pointers, 0, self._rows, place, self.region.columns
-            calls = [share_out(Call(kernel.address, words), self._grain, 1, (3, size))]
-        return [*(copy for _, copies in found for copy in copies), *calls]
-
-    def run(self, flats: Sequence[Array | None]) -> list[Array]:
-        """Return the wanted outputs, given the tensors of the operands."""
-        inputs = [*map(Reader.buffer, self._readers, flats)]
-        outputs = [buffers.empty(shape, dtype) for shape, dtype in self._outputs]
-        addresses = self._pointers(*map(buffers.get_address, inputs + outputs))
-        for number, size in self._moved:
-            addresses[number] += size
-        pointers, kernel = ctypes.addressof(addresses), self._kernel
-        if isinstance(kernel, WideKernel):
-            self._run_wide(kernel, pointers)
-            return outputs
-        own = fill_lines(kernel.scratch_bytes)
-        words = pointers, 0, self._rows, reserve(own * get_threads()), self.region.columns
-        share_call(kernel.address, words, self._grain, 1, (3, own))
-        return outputs
+        place, size = reserve_scratch(memory, kernel.scratch_bytes)
+        words = pointers, 0, self._rows, place, self.region.columns
+        return [share_out(Call(kernel.address, words), self._grain, 1, (3, size))]
 
     @property
     def kernel(self) -> Kernel:
@@ -196,17 +165,6 @@ class FusedRegion:
     def read(self, flats: Sequence[Array | None]) -> list[Array | None]:
         """Return the buffers of the operands, None for a tensor that is not there."""
         return [*map(Reader.find_buffer, self._readers, flats)]
-
-    def _run_wide(self, kernel: WideKernel, pointers: int) -> None:
-        """Compute row by row, pass by pass."""
-        scratch = buffers.empty((kernel.scratch_bytes,), np.uint8)
-        address = buffers.get_address(scratch)
-        for row, (number, parts) in product(range(self._rows), kernel.passes):
-            if parts:
-                words = pointers, address, row, number, 0, parts
-                share_call(kernel.address, words, self._get_grain(parts))
-            else:
-                kernel.run(pointers, address, row, number)
 
     def _get_grain(self, parts: int) -> int:
         """Return how many of a row's parts are worth another thread."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu.called_plans import CalledOperator
 from moot.offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
 from moot.offchain.backends.cpu.gathers import read_integers
 from moot.offchain.backends.cpu.indexed import IndexedTask, find_scatter
@@ -18,7 +19,7 @@ from moot.offchain.backends.cpu.views import Reader, make_constant, view
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
 from moot.offchain.native import buffers, emit
 from moot.offchain.native.memory_layout import Memory
-from moot.offchain.native.sequences import Call, Place
+from moot.offchain.native.sequences import Call, Place, Word
 from moot.offchain.native.threads import share
 from moot.offchain.planning.accesses import (
     Sizes,
@@ -155,7 +156,7 @@ class Scatter:
         return np.ascontiguousarray(np.broadcast_to(found, positions)).reshape(-1)
 
 
-class IndexedScatter:
+class IndexedScatter(CalledOperator):
     """The plan of a scatter in `ordered`, which one kernel computes.
 
     Args:
@@ -174,33 +175,33 @@ class IndexedScatter:
         self._init = Reader(project(init, range(len(node.shape))), node.shape)
         self._start = make_constant(init.dtype, init.value)
         self._source, self._indices, self._task = source, indices, task
+        super().__init__((self._init, source, *indices), [(self._shape, self._dtype)])
+        self._is_small = node.elements <= _GRAIN
         is_parted = task.step * task.turns == node.elements
         self._part = max(1, _PART_ELEMENTS // task.step) if is_parted else 0
 
     @property
     def is_called(self) -> bool:
         """Whether its output is small, and a few calls bring its operands into place."""
-        readers = (self._init, self._source, *self._indices)
-        return prod(self._shape) <= _GRAIN and all(reader.is_short for reader in readers)
+        return self._is_small and super().is_called
 
-    def list_calls(
-        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    def list_own_calls(
+        self, places: Sequence[Word], targets: Sequence[Place], memory: Memory
     ) -> list[Call]:
-        """Return the calls that compute the output."""
-        (init, source, *indices), (target,) = sources, targets
+        """Return the calls that compute a small output."""
+        (init, source, *indices), (target,) = places, targets
         out = lay_out_whole(target, self._dtype.itemsize, self._shape)
-        start, first = self._init.list_calls(init, memory)
-        near, second = self._source.list_calls(source, memory)
-        found = [r.list_calls(s, memory) for r, s in zip(self._indices, indices, strict=True)]
-        before = lay_out(start, out.width, self._shape, self._init.strided)
-        return [
-            *[*first, *second, *(copy for _, copies in found for copy in copies)],
-            *list_copies(before, out, memory),
-            self._task.make_call(near, target, [place for place, _ in found]),
-        ]
+        before = lay_out(init, out.width, self._shape, self._init.strided)
+        copies = list_copies(before, out, memory)
+        return [*copies, self._task.make_call(source, target, indices)]
 
-    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
-        """Return the output, given the tensors of init, source and indices (None for constants)."""
+    def run(self, flats: Sequence[Array | None], step: int) -> Array:
+        """Return the output, given the tensors of init, source and indices (None for constants).
+
+        A large one is set part by part, each of which is folded into while it is in cache.
+        """
+        if self._is_small:
+            return super().run(flats, step)
         init, source, *indices = flats
         out = buffers.empty(self._shape, self._dtype)
         places = [r.buffer(flat) for r, flat in zip(self._indices, indices, strict=True)]

@@ -100,6 +100,22 @@ class Reader(Reading):
         return view(self.buffer(flat), self.sizes, self.strided)
 
 
+class AsItLies:
+    """A reader of an operand whose tensor calls read where it lies."""
+
+    is_short = True
+
+    def buffer(self, flat: Array | None) -> Array:
+        """Return the tensor."""
+        assert flat is not None
+        return flat
+
+    def list_calls(self, source: Place | None, _memory: Memory) -> tuple[Word, list[Call]]:
+        """Return where the tensor will be."""
+        assert source is not None
+        return source, []
+
+
 class Filler:
     """A writer of an access's elements into an array over its domain.
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from moot.offchain.backends.cpu.kernels.contraction import strips, thin, wide
+from moot.offchain.backends.cpu.kernels.contraction import thin, wide
 from moot.offchain.backends.cpu.kernels.contraction.blocks import SPARE_BYTES, multiply_blocks
 from moot.offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
@@ -28,8 +28,6 @@ from moot.offchain.backends.cpu.kernels.contraction.tile import (
 from moot.offchain.native import vectors
 from moot.offchain.native.compiled import Kernel, emitted, kernel, reads, writes
 from moot.offchain.native.machine import get_second_cache_bytes
-from moot.offchain.native.scratch import get_scratch
-from moot.offchain.native.threads import get_threads, share
 from moot.offchain.native.vectors import LANES, NAN
 
 Floats = npt.NDArray[np.float32]
@@ -69,38 +67,6 @@ GRAIN = 2**20
 
 _FEW_ROWS = 64
 """Rows up to which turning the result costs less than turning b."""
-
-
-def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Floats:
-    """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], each sum in ascending order.
-
-    Args:
-        a: (B, M, K) float32, any strides, zero and negative ones included.
-        b: (B, K, N) float32, any strides.
-        init: (B, M, N) float32, any strides: what each sum starts from.
-        out: (B, M, N) float32 in which the elements of a row lie side by side; it may be `init`,
-            but shares no memory with `a` or `b`. A new array if None.
-
-    Returns:
-        `out`.
-
-    Raises:
-        ValueError: if the rows of `out` are not contiguous, or the shapes do not fit.
-    """
-    if out is None:
-        out = np.empty(init.shape, np.float32)
-    batch, m, n = out.shape
-    if init.shape != out.shape or a.shape[:2] != (batch, m) or b.shape != (batch, a.shape[2], n):
-        raise ValueError(f"cannot multiply {a.shape} by {b.shape} into {out.shape}")
-    if not out.size:
-        return out
-    if out.strides[2] != FLOAT_BYTES and n > 1:
-        raise ValueError("the rows of the result have to be contiguous")
-    if a.shape[2]:
-        _choose(a, b, init, out)
-    else:
-        out[...] = np.where(np.isnan(init), NAN, init)
-    return out
 
 
 def fold_partials(a: Floats, b: Floats, init: float | np.float32) -> Floats:
@@ -143,44 +109,6 @@ def _count(items: int, size: int) -> int:
 def _divide(items: int, most: int, unit: int) -> int:
     """The size of equal parts of at most about `most` items, a multiple of `unit`."""
     return _count(_count(items, _count(items, most)), unit) * unit
-
-
-def _choose(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    """Multiply in the way that is the fastest for these shapes and strides."""
-    _, m, n = out.shape
-    if m * n <= thin.MOST_ELEMENTS:
-        out[...] = init
-        thin.multiply_elements(a, b, out)
-    elif is_better_turned(m, n, b.strides):
-        _multiply_turned(b.swapaxes(1, 2), a.swapaxes(1, 2), init.swapaxes(1, 2), out)
-    elif strips.is_suitable(m, b.shape, b.strides):
-        strips.multiply_near(a, b, init, out)
-    elif is_thin(m, b.strides):
-        _multiply_few_rows(a, b, init, out)
-    else:
-        _multiply(a, b, init, out)
-
-
-def _multiply_turned(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    """Multiply the turned operands, and turn the result, if it is not the same in memory."""
-    turned = out.swapaxes(1, 2)
-    if turned.strides[2] == FLOAT_BYTES:
-        gemm(a, b, init, turned)
-    else:
-        turned[...] = gemm(a, b, init)
-
-
-def _multiply_few_rows(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    """Multiply whole squares of b in place, and the rest of its rows and columns as always."""
-    k, n = (size // thin.SIDE * thin.SIDE for size in b.shape[1:])
-    left, right = out[:, :, :n], out[:, :, n:]
-    out[...] = init
-    if k and n:
-        thin.multiply_thin(a[:, :, :k], b[:, :k, :n], left)
-    if k < b.shape[1] and n:
-        _multiply(a[:, :, k:], b[:, k:, :n], left, left)
-    if n < b.shape[2]:
-        _multiply(a, b[:, :, n:], right, right)
 
 
 class Division(NamedTuple):
@@ -274,17 +202,6 @@ def plan_block(m: int, n: int, k: int, most: int = _DEPTH) -> tuple[int, int, in
     panels = min(_count(m, ROWS), max(1, _GROUP_BYTES // (depth * A_STEP_BYTES)))
     scratch = depth * (panels * A_STEP_BYTES + _count(n, COLUMNS) * B_STEP_BYTES)
     return panels * ROWS, depth, (scratch + SPARE_BYTES) // FLOAT_BYTES
-
-
-def _multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    is_turned = b.strides[1] == FLOAT_BYTES
-    plan = divide(*out.shape, a.shape[2], get_threads(), is_turned=is_turned)
-
-    def work(first: int, stop: int) -> None:
-        scratch = get_scratch("panels", plan.scratch_floats)
-        plan.multiply(a, b, init, out, scratch, *plan.sizes, first, stop)
-
-    share(work, plan.blocks, plan.grain)
 
 
 @emitted(types.float32, *[types.float32] * 3)

@@ -17,7 +17,6 @@ from moot.offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES, emi
 from moot.offchain.native import vectors
 from moot.offchain.native.compiled import kernel, linked, reads, writes
 from moot.offchain.native.machine import VECTOR_REGISTERS, get_second_cache_bytes
-from moot.offchain.native.threads import get_threads, share
 from moot.offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
@@ -67,18 +66,6 @@ def divide(b: Sequence[int], threads: int) -> tuple[int, int, int]:
     parts = max(1, min(-(-threads // batch), depth * n // _GRAIN))
     width = -(-n // (parts * LANES)) * LANES
     return width, batch * -(-n // width), max(1, _GRAIN // (width * depth))
-
-
-def multiply_near(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    """Write init[z] + a[z] @ b[z] to out[z], each sum in ascending order.
-
-    Shapes and strides are those of `multiply_strips`, but `init` may have any.
-    """
-    if not has_readable_columns(init.strides):
-        out[...] = init
-        init = out
-    width, blocks, grain = divide(b.shape, get_threads())
-    share(lambda *range_: multiply_strips(a, b, init, out, width, *range_), blocks, grain)
 
 
 @kernel(

@@ -16,7 +16,6 @@ from numba.core import types
 from moot.offchain.arithmetic.functions import CANONICAL_NAN
 from moot.offchain.native import vectors
 from moot.offchain.native.compiled import emitted, kernel, reads, writes
-from moot.offchain.native.threads import get_threads, share
 from moot.offchain.native.vectors import FLOAT, INDEX, LANES, NAN, WORD
 
 Floats = npt.NDArray[np.float32]
@@ -57,23 +56,6 @@ _CHAINS = 4
 
 _STEPS = 2**17
 """Steps of chains that are worth another thread."""
-
-
-def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
-    """Add a[z] @ b[z] to out[z] in place, each sum in ascending order.
-
-    Args:
-        a: (B, M, K) float32, any strides.
-        b: (B, K, N) float32; the elements of each row, or those of each column, lie side by side.
-        out: (B, M, N) float32; the elements of each row lie side by side.
-    """
-    batch, depth, n = b.shape
-    assert depth % SIDE == 0
-    assert n % SIDE == 0
-    block = choose_block(out.shape, b.strides, get_threads())
-    grain = get_blocks_grain(block, depth)
-    blocks = batch * -(-n // block)
-    share(lambda *range_: multiply_blocks(a, b, out, block, *range_), blocks, grain)
 
 
 def get_blocks_grain(block: int, depth: int) -> int:
@@ -221,18 +203,6 @@ def _load_factors(
     """Vectors of each of some elements of a row."""
     places = [builder.add(place, builder.mul(step, WORD(k))) for k in range(count)]
     return [vectors.splat(builder, vectors.load(builder, FLOAT, at), SIDE) for at in places]
-
-
-def multiply_elements(a: Floats, b: Floats, out: Floats) -> None:
-    """Add a[z] @ b[z] to out[z] in place, each sum in ascending order.
-
-    Args:
-        a: (B, M, K) float32, any strides.
-        b: (B, K, N) float32, any strides.
-        out: (B, M, N) float32, any strides.
-    """
-    grain = get_elements_grain(b.shape[1])
-    share(lambda *range_: fold_elements(a, b, out, *range_), out.size, grain)
 
 
 @kernel(

@@ -49,28 +49,14 @@ class WideKernel:
         scratch_bytes: how much memory each row needs, whoever computes its parts.
         passes: the passes over a row in their order, each as its number and its parts, which are
             computed apart; 0 if it is one for the whole row.
-        address: address of the function behind `run`.
+        address: the address of a function of six words: the address of the addresses of the
+            region's buffers; that of the row's scratch memory; the row; the number of a pass, those
+            before which are computed; its first part, and the part behind the last one.
     """
 
     def __init__(self, region: Region) -> None:
         module, self.scratch_bytes, self.passes = write_wide(region)
-        self._run = native.load(module, _NAME, *[ctypes.c_int64] * 6)
-        self.address = native.get_entry_address(self._run)
-
-    def run(
-        self, pointers: int, scratch: int, row: int, number: int, first: int = 0, stop: int = 0
-    ) -> None:
-        """Compute some parts of one pass over a row; those before it are computed.
-
-        Args:
-            pointers: address of the addresses of the region's buffers, 64 bits each.
-            scratch: address of the row's scratch memory.
-            row: the row.
-            number: the number of the pass.
-            first: the first part.
-            stop: the part after the last one.
-        """
-        self._run(pointers, scratch, row, number, first, stop)
+        self.address = native.load_address(module, _NAME)
 
 
 @cache

@@ -1,6 +1,5 @@
-"""Vertical folds: of the columns of a matrix whose rows are dense, many columns at a time."""
+"""Vertical folds: of the columns of matrices whose rows are dense, many columns at a time."""
 
-import ctypes
 from collections.abc import Sequence
 from functools import cache
 
@@ -15,6 +14,7 @@ _VECTORS = 8
 """Vectors of columns that are folded together."""
 
 _NAME = "fold"
+_WORD_BYTES = 8
 
 
 class Kernel:
@@ -22,24 +22,16 @@ class Kernel:
 
     Attributes:
         strip: columns that are folded together; a part of the columns starts at a multiple.
-        address: address of the function behind `run`.
+        strips: how many parts a matrix has.
+        address: the address of a function of the buffer's address, the results', that of a table
+            of where each matrix begins behind the buffer, and the first of all matrices' parts and
+            the one behind the last.
     """
 
     def __init__(self, fold: VerticalFold) -> None:
-        self._columns = fold.columns
         writer = _Writer(fold)
-        self.strip = writer.strip
-        self._run = native.load(writer.module, _NAME, *[ctypes.c_int64] * 4)
-        self.address = native.get_entry_address(self._run)
-
-    @property
-    def strips(self) -> int:
-        """How many parts there are."""
-        return -(-self._columns // self.strip)
-
-    def run(self, source: int, target: int, first: int, stop: int) -> None:
-        """Fold the strips from `first` to `stop`, from the matrix's address to the results'."""
-        self._run(source, target, first, stop)
+        self.strip, self.strips = writer.strip, writer.strips
+        self.address = native.load_address(writer.module, _NAME)
 
 
 @cache
@@ -49,7 +41,7 @@ def compile_fold(fold: VerticalFold) -> Kernel:
 
 
 class _Writer:
-    """The writer of a fold's function (source, target, first, stop)."""
+    """The writer of a fold's function (source, target, starts, first, stop)."""
 
     def __init__(self, fold: VerticalFold) -> None:
         self.module = ir.Module()
@@ -57,25 +49,34 @@ class _Writer:
         self._width = min(LANES, 1 << fold.columns.bit_length() - 1)
         self._vectors = min(_VECTORS, fold.columns // self._width)
         self.strip = self._width * self._vectors
-        signature = ir.FunctionType(ir.VoidType(), [WORD] * 4)
+        self.strips = -(-fold.columns // self.strip)
+        signature = ir.FunctionType(ir.VoidType(), [WORD] * 5)
         function = ir.Function(self.module, signature, _NAME)
         self._builder = ir.IRBuilder(function.append_basic_block())
         self._elements = Elements(self._builder, fold.dtype)
-        source, target, first, stop = function.args
-        self._write_strips(source, target, first, stop)
+        self._write_strips(*function.args)
 
     def _write_strips(
-        self, source: ir.Value, target: ir.Value, first: ir.Value, stop: ir.Value
+        self,
+        source: ir.Value,
+        target: ir.Value,
+        starts: ir.Value,
+        first: ir.Value,
+        stop: ir.Value,
     ) -> None:
-        """Write the loop over strips; the last overlaps the one before, and repeats its work."""
+        """Write the loop over strips; a matrix's last overlaps the one before: it repeats work."""
         builder, elements, fold = self._builder, self._elements, self._fold
 
         def write(index: ir.Value, _: Sequence[ir.Value]) -> list[ir.Value]:
-            start = builder.mul(builder.add(first, index), WORD(self.strip))
+            number = builder.add(first, index)
+            matrix = builder.udiv(number, WORD(self.strips))
+            start = builder.mul(builder.urem(number, WORD(self.strips)), WORD(self.strip))
             last = WORD(fold.columns - self.strip)
             column = builder.select(builder.icmp_signed("<", last, start), last, start)
-            results = self._write_strip(elements.skip(source, column))
-            end = elements.skip(target, column)
+            place = builder.add(starts, builder.mul(matrix, WORD(_WORD_BYTES)))
+            begin = vectors.load(builder, WORD, place)
+            results = self._write_strip(elements.skip(builder.add(source, begin), column))
+            end = elements.skip(elements.skip(target, matrix, fold.columns), column)
             for number, result in enumerate(results):
                 elements.store(result, end, number * self._width)
             return []

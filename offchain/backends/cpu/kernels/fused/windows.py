@@ -4,7 +4,6 @@ Where a row of the operand is outside of the tensor, a row of fill values is rea
 columns, that may happen at both ends of a row only, where results are computed one by one.
 """
 
-import ctypes
 from collections.abc import Sequence
 from functools import cache
 
@@ -23,24 +22,13 @@ class Kernel:
     """A window fold's machine code.
 
     Attributes:
-        address: address of the function behind `run`.
+        address: the address of a function of five words: the addresses of the operand, of a row of
+            fill values as long as all windows' first elements span, and of the results; the first
+            row, and the row behind the last one.
     """
 
     def __init__(self, fold: WindowFold) -> None:
-        self._run = native.load(_Writer(fold).module, _NAME, *[ctypes.c_int64] * 5)
-        self.address = native.get_entry_address(self._run)
-
-    def run(self, source: int, outside: int, target: int, first: int, stop: int) -> None:
-        """Fold the rows from `first` to `stop`, at least one.
-
-        Args:
-            source: address of the operand.
-            outside: address of a row of fill values, as long as all windows' first elements span.
-            target: address of the results.
-            first: the first row.
-            stop: the row after the last.
-        """
-        self._run(source, outside, target, first, stop)
+        self.address = native.load_address(_Writer(fold).module, _NAME)
 
 
 @cache
