@@ -61,7 +61,7 @@ class Kernel:
         require_fma(get_features(), platform.machine())
         if vars(config)["DISABLE_JIT"]:
             raise UsageError("NUMBA_DISABLE_JIT is set; unset it, kernels run as machine code only")
-        for link in _links:
+        for link in _links.values():
             link()
         dispatcher: Any = numba.njit(nogil=True, **_OPTIONS)(self._function)
         with suppress(RuntimeError):  # there is no directory that numba may write to
@@ -205,15 +205,16 @@ def linked(*parameters: Any, result: Any = types.void) -> Callable[[Callable[...
             found = builder.call(function, arguments)
             return None if result == types.void else found
 
-        _links.append(cache(link))
+        assert symbol not in _links, f"two pieces of machine code are called {symbol}"
+        _links[symbol] = cache(link)
         call.__name__ = emit.__name__
         return emitted(result, *parameters)(call)
 
     return decorate
 
 
-_links: list[Callable[[], None]] = []
-"""Make the functions known that kernels may call; each does so once."""
+_links: dict[str, Callable[[], None]] = {}
+"""Make the functions of these names known that kernels may call; each does so once."""
 
 
 def reads(element: Any, dimensions: int, layout: Any = "C") -> Any:
