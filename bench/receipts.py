@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from threading import Thread
 from typing import Any
 
@@ -88,11 +88,14 @@ def _serving(programs: Programs, issuer: Signing | None) -> Iterator[http.client
 
 def _make_tokenizer(vocabulary: int) -> Any:
     """Return a tokenizer to which each token is a word."""
-    from tokenizers import Tokenizer, models  # noqa: PLC0415 - optional
     from transformers import PreTrainedTokenizerFast  # noqa: PLC0415 - slow to import
 
-    words = models.WordLevel({f"w{n}": n for n in range(vocabulary)}, "w0")
-    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words))
+    words = {f"w{n}": n for n in range(vocabulary)}
+    model = {"type": "WordLevel", "vocab": words, "unk_token": "w0"}
+    with NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"version": "1.0", "added_tokens": [], "model": model}, file)
+        file.flush()
+        return PreTrainedTokenizerFast(tokenizer_file=file.name)
 
 
 def _make_side(connection: http.client.HTTPConnection, prompt: int, tokens: int) -> Side:

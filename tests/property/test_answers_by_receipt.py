@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from moot.contracts.model import receipts as model
 from moot.contracts.model.types import ZERO
 from moot.sim.economy.config import Config
-from moot.sim.economy.service.settings import SHOWN
 from moot.sim.economy.service.signed import KEPT_WINDOWS, Pool, Signed, find_conflict
 from moot.sim.economy.strategies.table import AGENTS, WATCHERS
 from moot.sim.strategies import STRATEGIES
+from moot.sim.theory.receipts import SHOWN
 from tests.economy_helpers import DrawnOutcomes, Kept, Row, make_config, make_group, play
 from tests.quick import share
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from moot.sim.analysis.closed_form import (
     make_watch,
 )
 from moot.sim.economy.config import GWEI, Config, has_whole_numbers, replace_keys
-from moot.sim.economy.service.settings import SHOWN
+from moot.sim.economy.service.settings import Shown
 from moot.sim.theory import receipts
 from moot.sim.theory.receipts import Answer, Scam, Watch
 from tests.economy_helpers import FixedOutcomes, Kept, make_config, make_group, play
@@ -94,7 +94,7 @@ def test_impossible_values_are_refused(make: Any) -> None:
 
 def test_a_client_is_shown_what_a_market_knows() -> None:
     """The closed form and the market have the same ways to show a receipt."""
-    assert receipts.SHOWN == SHOWN
+    assert get_args(Shown) == receipts.SHOWN
 
 
 @pytest.mark.parametrize(("lies", "chance", "most"), [(40, 0.1, 3), (500, 0.01, 8), (3, 0.9, 9)])
@@ -148,7 +148,7 @@ def test_faults_are_as_likely_as_who_sees_what(
 def test_one_chain_is_no_fault() -> None:
     """Who gives receipts on one chain is never at fault; in batches whoever forks always is."""
     watch = Watch(0.01, 100)
-    for shown in SHOWN:
+    for shown in receipts.SHOWN:
         assert receipts.calculate_fault(Scam(100, 1, 1.0, shown, 2, 2), watch) == 0.0
     assert receipts.calculate_fault(Scam(100, 2, 1.0, "batch", 0, 0), watch) == 1.0
     assert receipts.calculate_fault(Scam(100, 2, 1.0, "chain", 0, 2), watch) == 0.0
