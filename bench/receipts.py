@@ -9,10 +9,9 @@ import http.client
 import json
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -33,10 +32,9 @@ from moot.offchain.serving.engine import Engine
 from moot.offchain.serving.issuing import Signing
 from moot.offchain.serving.programs import Programs
 from moot.offchain.serving.requests import Limits
-from moot.offchain.serving.server import listen, make_server
+from moot.offchain.serving.server import running
 
 GROUP = "receipts"
-_HOST = "127.0.0.1"
 _STANDING = Standing(block=0, bond_wei=MAX_BOND_WEI)
 _DOMAIN = Domain(1, to_checksum_address(bytes(19) + b"\x01"))
 
@@ -73,17 +71,10 @@ def _serving(programs: Programs, issuer: Signing | None) -> Iterator[http.client
     model = Model("model", programs, _make_tokenizer(programs.vocabulary), frozenset())
     limits = Limits(slots=1, prefix_bytes=0)
     engine = Engine(programs, limits, has_claims=issuer is not None)
-    server, listener = make_server(Endpoint([(model, engine)], issuer).make_app()), listen(_HOST, 0)
-    thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    connection = http.client.HTTPConnection(_HOST, listener.getsockname()[1])
-    try:
-        yield connection
-    finally:
-        connection.close()
-        server.should_exit = True
-        thread.join()
-        listener.close()
+    with running(Endpoint([(model, engine)], issuer).make_app()) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        with closing(connection):
+            yield connection
 
 
 def _make_tokenizer(vocabulary: int) -> Any:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from moot.offchain.serving.answered import Answered, Issuer
@@ -13,7 +12,7 @@ from moot.offchain.serving.endpoint import Bounds, Endpoint
 from moot.offchain.serving.engine import Engine
 from moot.offchain.serving.issuing import make_document
 from moot.offchain.serving.requests import Limits
-from moot.offchain.serving.server import listen, make_server
+from moot.offchain.serving.server import running
 from tests.serving_helpers import make_model
 
 TEMPLATE = (
@@ -75,17 +74,8 @@ def serving(
     """Serve a checkpoint; yield the address, the model and its engine."""
     model = load_all(folder, "tiny")[0]
     engine = Engine(model.programs, limits)
-    app = Endpoint([(model, engine)], issuer, bounds).make_app()
-    server, listener = make_server(app), listen("127.0.0.1", 0)
-    thread = Thread(target=lambda: server.run(sockets=[listener]), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}", model, engine
-    finally:
-        server.should_exit = True
-        thread.join(30)
-        listener.close()
-        assert not thread.is_alive()
+    with running(Endpoint([(model, engine)], issuer, bounds).make_app()) as port:
+        yield f"http://127.0.0.1:{port}", model, engine
 
 
 def make_client(url: str) -> Any:

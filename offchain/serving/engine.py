@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Condition, Lock, Thread
 from typing import Any
 
@@ -85,7 +86,9 @@ class Engine:
         slots = self.limits.slots
         texts = sorted({min(1 << n, slots) for n in range((slots - 1).bit_length() + 1)})
         groups = sorted({1, min(self.limits.group, slots)})
-        chunks = [(n, count) for n in groups for count in self.limits.chunks]
+        longest = self.programs.context - 2  # of a prompt, but for the token that is decoded first
+        counts = [n for less, n in pairwise((0, *self.limits.chunks)) if less < longest]
+        chunks = [(n, count) for n in groups for count in counts]
         return [(*it, length) for length in lengths for it in [*((n, 1) for n in texts), *chunks]]
 
     def prepare(self, size: tuple[int, int, int]) -> None:
@@ -253,7 +256,8 @@ class Engine:
             chunk, texts = chunks[first], 1
             if not chunk or left <= 0:
                 continue
-            alike = [n for n in range(first, first + group) if chunks[n : n + 1] == [chunk]]
+            near = range(first, min(first + group, len(chunks)))
+            alike = [number for number in near if chunks[number] == chunk]
             has_room = first + group <= self.limits.slots and group * chunk <= left
             if has_room and 2 * len(alike) > group:
                 texts = group

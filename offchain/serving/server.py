@@ -8,6 +8,9 @@ second, stop nobody. Bodies are bounded by the endpoint. Whoever does not read i
 import asyncio
 import logging
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
 from typing import Any
 
 import h11
@@ -114,6 +117,20 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
     listener.listen(MOST_CONNECTIONS)
     return listener
+
+
+@contextmanager
+def running(app: Starlette) -> Iterator[int]:
+    """Serve an application on a thread, at a free port of loopback, which is yielded."""
+    server, listener = make_server(app), listen("127.0.0.1", 0)
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
 
 
 def make_server(app: Starlette) -> uvicorn.Server:

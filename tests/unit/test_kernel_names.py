@@ -59,6 +59,9 @@ from moot.offchain.native.compiled import Kernel
 for module in pkgutil.walk_packages(moot.offchain.__path__, "moot.offchain."):
     if ".kernels." in module.name or ".commitments." in module.name:
         importlib.import_module(module.name)
+from moot.offchain.arithmetic.functions import Function
+from moot.offchain.backends.cpu.kernels.elementary import _unary
+made = [_unary(it) for it in Function if it.is_transcendental]  # when they are called first
 found = [it for it in gc.get_objects() if type(it) is Kernel]
 names = {(it._function.__module__, it._function.__qualname__, it._signature) for it in found}
 print(len(found), len(names))
@@ -75,4 +78,4 @@ def test_kernels_have_names_of_their_own() -> None:
         check=True,
     )
     found, names = map(int, done.stdout.split())
-    assert found == names > 40
+    assert found == names > 60

@@ -27,6 +27,7 @@ from moot.contracts.model.receipts import (
     is_sound,
 )
 from moot.contracts.model.signatures import is_signed
+from moot.offchain.chain.accounts.keystore import KeyAccount
 from moot.offchain.commitments.keccak import keccak256
 from moot.offchain.errors import BondExhausted, ReceiptError, StoreError, UsageError
 from moot.offchain.receipts.book import Book, BookReader
@@ -164,6 +165,15 @@ def test_absurd_receipts_are_not_sound(changes: dict[str, int]) -> None:
     """No receipt is sound that a challenge could not decide, or that backs itself with nothing."""
     assert is_sound(make_receipt())
     assert not is_sound(make_receipt(**changes))
+
+
+def test_a_digest_is_signed_as_others_sign_it() -> None:
+    """The signature of a digest is that of the library that wallets use."""
+    draw = random.Random(6)
+    for _ in range(20):
+        key, digest = draw.randbytes(32), draw.randbytes(32)
+        expected = bytes(Account.unsafe_sign_hash(digest, key).signature)
+        assert KeyAccount(key).sign_digest(digest) == expected
 
 
 def issue(book: Book, block: int, stake: int, window: int = 10, bond: int = 10**30) -> Receipt:

@@ -101,9 +101,10 @@ def test_prompts_side_by_side_are_read_in_one_pass(monkeypatch: pytest.MonkeyPat
     passes: list[tuple[int, ...]] = []
     read = ChunkProgram.run
 
-    def watch(self: ChunkProgram, tokens: Any, *given: Any) -> Any:
+    def watch(self: ChunkProgram, tokens: Any, starts: Any, caches: Any) -> Any:
         passes.append(tokens.shape)
-        return read(self, tokens, *given)
+        assert (*tokens.shape, caches[0].shape[2]) in engine.list_sizes()
+        return read(self, tokens, starts, caches)
 
     monkeypatch.setattr(ChunkProgram, "run", watch)
     engine = Engine(make_programs("llama"), LIMITS)

@@ -21,8 +21,6 @@ MOST_MEMORY = 2**30
 MOST_ROUNDS = 10**8
 MOST_PASSWORD_BYTES = 2**12
 SCRYPT_N = 2**18
-_FIRST_V = 27
-"""What is added to the number that tells which of two keys has signed."""
 
 
 class KeyAccount:
@@ -78,8 +76,10 @@ class KeyAccount:
         """Return the signature of a digest of 32 bytes: r, s in the lower half, and v, 65 bytes."""
         from coincurve import PrivateKey  # noqa: PLC0415 - slow to import
 
+        from moot.contracts.model.signatures import FIRST_V  # noqa: PLC0415 - likewise
+
         signed = PrivateKey(self._key).sign_recoverable(digest, hasher=None)
-        return signed[:64] + bytes([_FIRST_V + signed[64]])
+        return signed[:64] + bytes([FIRST_V + signed[64]])
 
 
 def create_keystore(path: Path, password: str, *, scrypt_n: int = SCRYPT_N) -> Address:
