@@ -108,6 +108,20 @@ TINY_PRODUCTS: Mapping[str, tuple[Layer, ...]] = {
 }
 
 
+INTEGER_PRODUCTS = (  # rows, inner, columns: squares, and layers of GPT-2 124M for some tokens
+    (512, 512, 512),
+    (1024, 1024, 1024),
+    (32, 1024, 1024),
+    (256, 768, 3072),
+    (256, 3072, 768),
+    (1024, 768, 3072),
+    (1, 768, 3072),
+    (8, 768, 3072),
+)
+
+TINY_INTEGER_PRODUCTS = ((16, 64, 32), (3, 9, 5))
+
+
 @dataclass(frozen=True, slots=True)
 class Convolution:
     """A convolution of square images by square windows, without bias."""

@@ -6,6 +6,7 @@ from moot.bench import (
     convolutions,
     generation,
     indices,
+    integers,
     layers,
     operators,
     pointwise,
@@ -18,6 +19,7 @@ from moot.bench.sides import Comparison, compare
 
 GROUPS: Mapping[str, Callable[[Collection[str], bool], Iterator[Comparison]]] = {
     products.GROUP: lambda models, is_tiny: products.list_comparisons(models, is_tiny=is_tiny),
+    integers.GROUP: lambda _, is_tiny: integers.list_comparisons(is_tiny=is_tiny),
     convolutions.GROUP: lambda _, is_tiny: convolutions.list_comparisons(is_tiny=is_tiny),
     operators.GROUP: lambda _, is_tiny: operators.list_comparisons(is_tiny=is_tiny),
     pointwise.GROUP: lambda _, is_tiny: pointwise.list_comparisons(is_tiny=is_tiny),

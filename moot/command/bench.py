@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from moot.bench.rows import Row
 
 _GROUPS = (
-    *("matmul", "convolution", "other", "pointwise", "indices", "layers", "generation"),
+    *("matmul", "int8", "convolution", "other", "pointwise", "indices", "layers", "generation"),
     *("serving", "receipts"),
 )
 _BITS_DIFFER = 3

@@ -22,6 +22,7 @@ import numpy as np
 from moot.offchain.arithmetic.environment import PROBES, get_environment_addresses
 from moot.offchain.native import native
 from moot.offchain.native.buffers import DATA_OFFSET, empty
+from moot.offchain.native.team import MOST_WORDS
 from moot.offchain.native.walker import NAME, write
 
 _ALIGNMENT = 64
@@ -144,6 +145,7 @@ def _encode(calls: Sequence[Call]) -> tuple[list[int], list[int]]:
 
     own: list[int] = []
     for call in calls:
+        assert len(call.words) <= MOST_WORDS, f"a call has {len(call.words)} words"
         words += [call.entry, len(call.words)]
         for word in call.words:
             put(word)

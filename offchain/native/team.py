@@ -20,8 +20,7 @@ from functools import cache
 from moot.offchain.native.native import load_addresses
 
 MOST_WORDS = 64
-"""Words that a call may have."""
-
+"""Words that a call may have; machine code passes over one that has more."""
 
 LOCK, GATE, SLEEPERS, RANGE, ACTIVE, TASK, LEAST, DIVISOR = 0, 8, 9, 16, 24, 32, 33, 34
 """Whether the team is at work; an odd number while a task may be joined, which grows; the helpers

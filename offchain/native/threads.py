@@ -112,6 +112,7 @@ def make_task(
     at %= len(words)
     first, items = words[at : at + 2]
     assert first == 0
+    assert len(words) <= team.MOST_WORDS, f"a task has {len(words)} words"
     return (entry, len(words), at, items, grain, *(scratch or (-1, 0)), _threads, *words)
 
 

@@ -13,12 +13,10 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from moot.offchain.native import vectors
+from moot.offchain.native.team import MOST_WORDS
 from moot.offchain.native.vectors import DOUBLE, INDEX, WORD
 
 NAME = "perform"
-
-MOST_WORDS = 64
-"""Words that a call may have."""
 
 _SAVE, _RESTORE, _TO_INTEGER, _GET_ENVIRONMENT, _SET_ENVIRONMENT, _STANDARD = range(6)
 _PROBES = 6

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from moot.offchain.backends import table
-from moot.offchain.backends.cpu import calls
-from moot.offchain.backends.cpu.kernels.contraction import strips
+from moot.offchain.backends.cpu import called_integers, calls
+from moot.offchain.backends.cpu.kernels.contraction import strips, tiles
 from moot.offchain.backends.cpu.kernels.fused.generate import compile_region
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.errors import ProgramError, UnsuitableEnvironment
@@ -30,6 +30,7 @@ from moot.offchain.native.sequences import (
     NativeSequence,
     Place,
 )
+from moot.offchain.native.threads import make_task
 from tests.fuzz.compare import define
 from tests.fuzz.draws import draw_case
 from tests.program_helpers import capture_function
@@ -141,6 +142,51 @@ def test_a_recurrence_of_one_sample_is_one_sequence(
     assert executor._prepared.whole is not None
     assert compile_region.cache_info().misses - before < len(x)
     assert found == by_definition(captured, batch)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("has_tiles", [True, False])
+@pytest.mark.parametrize(
+    ("rows", "steps", "columns"), every(2, [(48, 64, 40), (3, 70, 33), (33, 20, 5)])
+)
+def test_products_of_short_integers_are_a_part_of_a_sequence(
+    rows: int,
+    steps: int,
+    columns: int,
+    threads: int,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    has_tiles: bool,
+) -> None:
+    """By tiles or without them, packed or as they lie, each run's sums are those of torch."""
+    monkeypatch.setattr(called_integers, "_GRAIN", 1)
+    if not has_tiles:
+        monkeypatch.setattr(tiles, "are_there", lambda: False)
+
+    def multiply(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        short = torch._int_mm(x, weight.t()).clamp(-128, 127).to(torch.int8)
+        return torch._int_mm(short, weight) + 1
+
+    def draw(number: int) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(number)
+        kind = {"generator": generator, "dtype": torch.int8}
+        sizes = (rows, steps), (columns, steps)
+        return [torch.randint(-128, 128, size, **kind) for size in sizes]
+
+    captured = capture_function(multiply, *draw(0))
+    executor = Executor(captured.program, threads)
+    for number in range(RUNS):
+        found = executor.run(captured.initial_state, [tensor.numpy() for tensor in draw(number)], 0)
+        assert np.array_equal(found[0], multiply(*draw(number)).numpy())
+    assert executor._prepared.whole is not None
+
+
+def test_calls_of_too_many_words_are_refused() -> None:
+    """Machine code has cases for so many words, and would pass over a call that has more."""
+    with pytest.raises(AssertionError, match="a call has 65 words"):
+        NativeSequence([Call(0, (0,) * 65)], 0, 0)
+    with pytest.raises(AssertionError, match="a task has 65 words"):
+        make_task(0, (*[0] * 63, 0, 5), 1, -2, None)
 
 
 @pytest.mark.parametrize("cold_runs", [0, RUNS])

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moot.offchain.backends.cpu.kernels.contraction import byte_rows, integers, tiles, words
-from moot.offchain.backends.cpu.kernels.contraction.integers import multiply
+from moot.offchain.backends.cpu import called_integers
+from moot.offchain.backends.cpu.called_integers import multiply
+from moot.offchain.backends.cpu.kernels.contraction import byte_rows, tiles, words
 from moot.offchain.backends.cpu.kernels.contraction.words import Packed
 from moot.offchain.native.machine import WIDTH_VARIABLE, WIDTHS_BITS
 from moot.offchain.native.threads import get_threads, set_threads
@@ -95,8 +96,8 @@ def test_products_are_sums_of_all_products(
     init = draw_view(rng, get_init(kind), (batch, m, n))
     out = np.empty(init.shape, init.dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(integers, "_GRAIN", 1)
-        patch.setattr(integers, "_PACKING_GRAIN", 1)
+        patch.setattr(called_integers, "_GRAIN", 1)
+        patch.setattr(called_integers, "_PACKING_GRAIN", 1)
         if not has_tiles:
             patch.setattr(tiles, "are_there", lambda: False)
         multiply(a, b, init, out)
@@ -110,14 +111,14 @@ def test_blocks_change_nothing(
     packed: Packed, kind: str, monkeypatch: pytest.MonkeyPatch, *, has_tiles: bool
 ) -> None:
     """Small blocks of rows and of steps, words of either form and sums in place are the same."""
-    monkeypatch.setattr(integers, "_BLOCK_ROWS", 40)
+    monkeypatch.setattr(called_integers, "_BLOCK_ROWS", 40)
     source = BOUNDS[kind][0]().itemsize
-    form = words.Form(packed, source)
+    form = words.Form(packed, source, packed is Packed.BYTES)
     monkeypatch.setitem(words.FORMS, source, (form,))
     if not has_tiles:
         monkeypatch.setattr(tiles, "are_there", lambda: False)
     rng = np.random.default_rng(7)
-    for m, n, k in ((130, 70, 2200), (33, 100, 4100), (95, 33, 64)):
+    for m, n, k in ((130, 70, 2200), (33, 100, 4100), (95, 33, 64), (80, 97, 2240), (48, 40, 128)):
         a, b = draw_numbers(rng, kind, (1, m, k)), draw_numbers(rng, kind, (1, n, k))
         out = draw_numbers(rng, "int32", (1, m, n))
         expected = add_up(a, b.swapaxes(1, 2), out)
@@ -141,7 +142,6 @@ def test_few_rows_are_multiplied_as_they_lie(*, is_turned: bool) -> None:
             expected = start + a.astype(np.int32) @ b.T.astype(np.int32)
             found = np.empty_like(start)
             if is_turned:
-                assert integers._has_few_rows(a, b.T)
                 multiply(b[None], a.T[None], start.T[None], found.T[None])
             else:
                 multiply(a[None], b.T[None], start[None], found[None])
@@ -184,7 +184,7 @@ def put_before_guard(numbers: Integers) -> Integers:
 def test_nothing_beyond_the_factors_is_read(kind: str) -> None:
     """Rows, columns and steps that fill no vector end with the memory."""
     rng = np.random.default_rng(5)
-    for m, n, k in ((1, 1, 1), (3, 17, 70), (33, 33, 67)):
+    for m, n, k in ((1, 1, 1), (3, 17, 70), (33, 33, 67), (48, 40, 128), (33, 20, 64)):
         a = put_before_guard(draw_numbers(rng, kind, (1, m, k)))
         for is_turned in (False, True):
             shape = (1, n, k) if is_turned else (1, k, n)
@@ -207,7 +207,7 @@ def test_instructions_are_known_by_features() -> None:
 
 WIDTH_CHECK = """
 import numpy as np
-from moot.offchain.backends.cpu.kernels.contraction.integers import multiply
+from moot.offchain.backends.cpu.called_integers import multiply
 rng = np.random.default_rng(1)
 for dtype, bound in ((np.int8, 128), (np.int32, 128), (np.int32, 1 << 15), (np.int32, 1 << 31)):
     for m, n, k in ((3, 5, 7), (40, 33, 130)):

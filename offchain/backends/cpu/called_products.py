@@ -1,9 +1,12 @@
 """Products of matrices as calls of machine code, in the way that suits their shapes best."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from moot.offchain.arithmetic.environment import report_change
 from moot.offchain.backends.cpu.calls import (
@@ -29,6 +32,23 @@ from moot.offchain.native.vectors import NAN
 from moot.offchain.planning.accesses import Sizes
 
 _ALL = slice(None)
+
+Factors = npt.NDArray[Any]
+"""Floats, patterns of shorter ones, which some arithmetics multiply, or integers."""
+
+
+class Products(NamedTuple):
+    """How batches of matrices are multiplied, in some arithmetic.
+
+    Attributes:
+        multiply: (a, b, init, out) multiplies them, as `gemm` does.
+        list_calls: returns the calls that do, as `list_products`; None if a run decides.
+        is_batched: whether a batch takes one call, and not one for each matrix.
+    """
+
+    multiply: Callable[[Factors, Factors, Any, Any], object]
+    list_calls: Callable[[Layout, Layout, Layout, Layout, Memory], list[Call]] | None = None
+    is_batched: bool = False
 
 
 def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Floats:
@@ -147,3 +167,6 @@ def _multiply(a: Layout, b: Layout, init: Layout, out: Layout, memory: Memory) -
     arguments = (a, b, init, out, scratch, *division.sizes, 0, division.blocks)
     product = call(division.multiply, arguments, memory)
     return share_out(product, division.grain, scratch=(product.words.index(place), size))
+
+
+FLOATS = Products(gemm, list_products, is_batched=True)

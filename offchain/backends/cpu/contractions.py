@@ -7,21 +7,20 @@ of a convolution) is copied densely, slab by slab, which bounds the memory; a sl
 starts from the result of the slab before it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, product
 from math import prod
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from moot.offchain.backends.cpu.called_products import gemm, list_products
+from moot.offchain.backends.cpu.called_products import FLOATS, Factors, Products
 from moot.offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
 from moot.offchain.backends.cpu.convolution_plans import plan_convolution
 from moot.offchain.backends.cpu.convolutions import Convolution
 from moot.offchain.backends.cpu.kernels.contraction.gemm import Floats
-from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
+from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS
 from moot.offchain.backends.cpu.panels import PanelledProduct, find_panels
 from moot.offchain.backends.cpu.views import Reader, view
 from moot.offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -65,12 +64,6 @@ _LEAST_PANELS = 1 << 18
 _LEAST_TURNED, _LEAST_DENSE = 4, 16
 """Products that make up for the copy of a factor, by whether its steps lie side by side."""
 
-Factors = npt.NDArray[Any]
-"""Floats, patterns of shorter ones, which some arithmetics multiply, or integers."""
-
-Multiply = Callable[[Factors, Factors, Any, Any], object]
-"""(a, b, init, out): multiplies batches of matrices as `gemm` does, in some arithmetic."""
-
 Views = tuple[Factors, Factors, Floats, Floats]
 """a, b, init and out of batches of products: (B, M, K), (B, K, N), (B, M, N) and (B, M, N)."""
 
@@ -105,7 +98,7 @@ class _Product:
         nests: for each factor, the variables that a dense copy of it nests, or None for a view.
         out_strides: the strides of the output's buffer along the output's variables.
         ranges: the slab.
-        multiply: multiplies batches of matrices.
+        products: how batches of matrices are multiplied.
     """
 
     def __init__(
@@ -115,9 +108,9 @@ class _Product:
         nests: Sequence[Sequence[int] | None],
         out_strides: Sequence[int],
         ranges: Sequence[range],
-        multiply: Multiply,
+        products: Products,
     ) -> None:
-        self._multiply = multiply
+        self._products = products
         sizes = tuple(len(r) for r in ranges)
         rank = len(out_strides)
         init, *factors = operands
@@ -162,22 +155,27 @@ class _Product:
     def is_called(self) -> bool:
         """Whether it is a few products, and a few calls bring its operands into place."""
         readers = [*self._factors, *([] if self._init is None else [self._init])]
-        return len(self._calls) <= _MOST_CALLS and all(r.is_short for r in readers)
+        count = len(self._calls) * (1 if self._products.is_batched else self._batch)
+        return count <= _MOST_CALLS and all(r.is_short for r in readers)
 
     def list_calls(self, sources: Sequence[Place | None], out: Place, memory: Memory) -> list[Call]:
         """Return the calls that do so, given where the tensors and the buffer will be."""
         assert self._init is not None
+        assert self._products.list_calls is not None
         readers = (self._init, *self._factors)
+        widths = [r.operand.dtype.width for r in (*self._factors, self._init, self._init)]
         found = [r.list_calls(s, memory) for r, s in zip(readers, sources, strict=True)]
         (start, _), (a, _), (b, _) = found
         calls = [copy for _, copies in found for copy in copies]
         shapes = self._list_shapes()
         for places in self._calls:
             left, right, init, result = (
-                lay_out(place, FLOAT_BYTES, shape, strided)
-                for place, shape, strided in zip((a, b, start, out), shapes, places, strict=True)
+                lay_out(place, width, shape, strided)
+                for place, width, shape, strided in zip(
+                    (a, b, start, out), widths, shapes, places, strict=True
+                )
             )
-            calls += list_products(left, right, init, result, memory)
+            calls += self._products.list_calls(left, right, init, result, memory)
         return calls
 
     def _list_shapes(self) -> tuple[Sizes, ...]:
@@ -188,7 +186,7 @@ class _Product:
     def run(self, flats: Sequence[Array | None], out: Array) -> None:
         """Compute the slab's part of the output's buffer."""
         for views in self.list_views(flats, out):
-            self._multiply(*views)
+            self._products.multiply(*views)
 
     @property
     def extents(self) -> tuple[int, int, int]:
@@ -217,12 +215,14 @@ class Contraction:
 
     Args:
         node: a contract node with a positive number of elements and of fold steps.
-        multiply: (a, b, init, out) multiplies batches of matrices, as `gemm` does.
+        products: how batches of matrices are multiplied.
         keeps_folds: whether no fold may be divided, since accumulators are no elements.
     """
 
-    def __init__(self, node: Node, multiply: Multiply = gemm, *, keeps_folds: bool = False) -> None:
-        self._multiply, self._keeps_folds = multiply, keeps_folds
+    def __init__(
+        self, node: Node, products: Products = FLOATS, *, keeps_folds: bool = False
+    ) -> None:
+        self._products, self._keeps_folds = products, keeps_folds
         self._shape = node.shape
         self._dtype = NUMPY_TYPES[node.dtype]
         self._sizes = sizes = node.shape + node.fold_shape
@@ -301,14 +301,14 @@ class Contraction:
 
     def _plan(self, ranges: Sequence[range]) -> _Product:
         places = (self._roles, self._nests, self._out_strides, ranges)
-        return _Product(self._operands, *places, self._multiply)
+        return _Product(self._operands, *places, self._products)
 
     @property
     def is_called(self) -> bool:
-        """Whether it is a few products of `gemm`, none of which is large and has to be turned."""
+        """Whether it is a few products of known calls, and no large one that has to be turned."""
         is_simple = self._is_in_order or prod(self._shape) <= _MOST_TURNED
         is_whole = self._whole is not None and self._whole.is_called
-        return self._multiply is gemm and is_simple and is_whole
+        return self._products.list_calls is not None and is_simple and is_whole
 
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
@@ -319,9 +319,10 @@ class Contraction:
         (target,), elements = targets, prod(self._shape)
         if self._is_in_order:
             return self._whole.list_calls(ordered, target, memory)
-        buffer = memory.reserve(elements * FLOAT_BYTES)
-        turned = lay_out(buffer, FLOAT_BYTES, self._shape, Strided(0, self._out_strides))
-        out = lay_out_whole(target, FLOAT_BYTES, self._shape)
+        width = self._dtype.itemsize
+        buffer = memory.reserve(elements * width)
+        turned = lay_out(buffer, width, self._shape, Strided(0, self._out_strides))
+        out = lay_out_whole(target, width, self._shape)
         calls = self._whole.list_calls(ordered, buffer, memory)
         return [*calls, *list_copies(turned, out, memory)]
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moot.offchain.arithmetic.exact import EXACT, is_sum, sums
+from moot.offchain.backends.cpu.called_products import Products
 from moot.offchain.backends.cpu.contractions import Contraction
 from moot.offchain.backends.cpu.exact_products import multiply
 from moot.offchain.backends.cpu.folds import Fold, Reduction
@@ -117,7 +118,7 @@ def list_partials(node: Node, element: int, operands: Sequence[Array | None]) ->
 
 
 def _plan_product(node: Node) -> Plan:
-    return Contraction(node, multiply, keeps_folds=True)
+    return Contraction(node, Products(multiply), keeps_folds=True)
 
 
 def _plan_reduction(node: Node) -> Plan:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from moot.offchain.arithmetic.functions import Function
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.backends.cpu import called_integers
+from moot.offchain.backends.cpu.called_products import Products
 from moot.offchain.backends.cpu.contractions import Contraction, plan_contraction
 from moot.offchain.backends.cpu.folds import Reduction
 from moot.offchain.backends.cpu.gathers import plan_gather
 from moot.offchain.backends.cpu.kernels import philox
-from moot.offchain.backends.cpu.kernels.contraction import integers
 from moot.offchain.backends.cpu.maps import Map
 from moot.offchain.backends.cpu.moves import Alias, Move
 from moot.offchain.backends.cpu.scatters import plan_scatter
@@ -74,7 +75,10 @@ def find_packing(node: Node) -> Packing | None:
 
 def _plan_product(node: Node) -> Plan:
     if node.multiplies_integers:
-        return Contraction(node, integers.multiply)
+        # Numbers of other types fit into words or not, as a run sees.
+        is_short = all(factor.dtype is DType.INT8 for factor in node.operands[1:])
+        list_calls = called_integers.list_products if is_short else None
+        return Contraction(node, Products(called_integers.multiply, list_calls))
     return plan_contraction(node)
 
 

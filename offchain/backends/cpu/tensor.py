@@ -1,12 +1,14 @@
 """The engine of tensor cores' products: factors of bfloat16, and binary32 sums block by block."""
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from moot.offchain.arithmetic.tensor.blocks import Block
-from moot.offchain.backends.cpu.contractions import Contraction, Multiply
+from moot.offchain.backends.cpu.called_products import Products
+from moot.offchain.backends.cpu.contractions import Contraction
 from moot.offchain.backends.cpu.kernels.contraction.tensor_blocks import (
     Floats,
     Patterns,
@@ -41,10 +43,10 @@ def plan_product(node: Node, block: Block) -> Plan:
     """Return the plan of a contraction of factors of bfloat16 whose sums are float32."""
     if node.elements == 0 or node.fold_length == 0:
         return plan_node(node)
-    return Contraction(node, multiply(block), keeps_folds=True)
+    return Contraction(node, Products(multiply(block)), keeps_folds=True)
 
 
-def multiply(block: Block) -> Multiply:
+def multiply(block: Block) -> Callable[..., None]:
     """Return what multiplies batches of matrices: out[z] = init[z] + a[z] @ b[z], by blocks.
 
     Its arguments are:

@@ -10,6 +10,7 @@ import numpy as np
 from moot.offchain.arithmetic.functions import Function
 from moot.offchain.arithmetic.logged.band import FUNCTION_EXPONENT, REACH, depth
 from moot.offchain.arithmetic.logged.binary64 import FUNCTIONS
+from moot.offchain.backends.cpu.called_products import Products
 from moot.offchain.backends.cpu.contractions import Contraction
 from moot.offchain.backends.cpu.exact import ComparedScatter
 from moot.offchain.backends.cpu.folds import Reduction
@@ -142,7 +143,7 @@ class _Sum(Journaled):
     def _plan(self, reach: float) -> Plan:
         node = self._node
         if node.kind is Kind.CONTRACT:
-            return Contraction(node, partial(stock.multiply, reach), keeps_folds=True)
+            return Contraction(node, Products(partial(stock.multiply, reach)), keeps_folds=True)
         if node.kind is Kind.REDUCE:
             return Reduction(node, partial(engine_sums.fold_rows, reach))
         if depends_on_named(node):

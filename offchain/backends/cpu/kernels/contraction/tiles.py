@@ -12,33 +12,28 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from numba.core import types
 
-from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS
+from moot.offchain.backends.cpu.kernels.contraction.tile import COLUMNS, copy_rows
 from moot.offchain.backends.cpu.kernels.contraction.words import (
     B_STEP_BYTES,
     HAS_BYTES,
-    WORD_BYTES,
     link,
 )
 from moot.offchain.native import vectors
 from moot.offchain.native.machine import get_features
-from moot.offchain.native.vectors import BYTE, INDEX, LANES, VECTOR_BYTES, WORD
+from moot.offchain.native.vectors import BYTE, INDEX, LANES, WORD
 
-_SIDE, _LINE_BYTES = 16, 64
+SIDE, _LINE_BYTES = 16, 64
 """Rows of a tile, and bytes of each."""
 
-ROWS = 2 * _SIDE
+ROWS = 2 * SIDE
 """Rows of the largest product; it has `COLUMNS` columns."""
 
 _TILES = 8
 _FIRST_A, _FIRST_B = 4, 6
 """Tiles 0 to 3 have sums, two have words of a, two those of b."""
 
-_CONFIGURATION = bytes(
-    [1, 0, *bytes(14), *[_LINE_BYTES, 0] * _TILES, *bytes(16), *[_SIDE] * _TILES]
-)
+_CONFIGURATION = bytes([1, 0, *bytes(14), *[_LINE_BYTES, 0] * _TILES, *bytes(16), *[SIDE] * _TILES])
 _CONFIGURATION_BYTES = 64
-
-_VECTOR = ir.VectorType(INDEX, LANES)
 
 _ASK, _TILE_DATA = 0x1023, 18
 """Linux's request for a feature of the processor, ARCH_REQ_XCOMP_PERM, and the number of tiles'."""
@@ -48,7 +43,7 @@ _ARCH_PRCTL = 158
 
 _HAS_TILES = (
     {"+amx-tile", "+amx-int8"} <= set(get_features().split(","))
-    and (HAS_BYTES and LANES == _SIDE)
+    and (HAS_BYTES and LANES == SIDE)
     and (platform.system(), platform.machine()) == ("Linux", "x86_64")
 )
 
@@ -82,87 +77,63 @@ def _emit_end(builder: ir.IRBuilder) -> None:
 
 def _emit(builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, *words: ir.Value) -> None:
     """Emit what `Functions.multiply` does, which `words.Functions.multiply` says."""
-    a, a_row_step, b, depth, less, *places = words
+    a, a_row_step, b, depth, _, *places = words
+    is_whole = builder.and_(
+        builder.icmp_signed("==", builder.urem(rows, WORD(SIDE)), WORD(0)),
+        builder.icmp_signed("==", columns, WORD(COLUMNS)),
+    )
     scratch = builder.ptrtoint(builder.alloca(ir.ArrayType(INDEX, ROWS * COLUMNS)), WORD)
-    _emit_products(builder, (a, a_row_step), b, depth, scratch)
-    with builder.if_else(builder.icmp_signed("==", columns, WORD(COLUMNS))) as (then, otherwise):
-        with then:
-            _emit_sums(builder, rows, None, less, scratch, *places)
-        with otherwise:
-            _emit_sums(builder, rows, columns, less, scratch, *places)
+    scratch_place = scratch, WORD(B_STEP_BYTES)
+    with builder.if_then(builder.not_(is_whole)):
+        copy_rows(builder, rows, columns, (*places[:2], *scratch_place))
+    source, source_step, target, target_step = (
+        builder.select(is_whole, direct, indirect)
+        for direct, indirect in zip(places, scratch_place * 2, strict=True)
+    )
+    with builder.if_else(builder.icmp_signed(">", rows, WORD(SIDE))) as (then, otherwise):
+        for height, branch in ((2, then), (1, otherwise)):
+            with branch:
+                sums = (source, source_step), (target, target_step)
+                _emit_products(builder, height, (a, a_row_step), b, depth, *sums)
+    with builder.if_then(builder.not_(is_whole)):
+        copy_rows(builder, rows, columns, (*scratch_place, *places[2:]))
 
 
 def _emit_products(
     builder: ir.IRBuilder,
+    height: int,
     a: tuple[ir.Value, ir.Value],
     b: ir.Value,
     depth: ir.Value,
-    scratch: ir.Value,
+    before: tuple[ir.Value, ir.Value],
+    after: tuple[ir.Value, ir.Value],
 ) -> None:
-    """Write the products of rows, their address and bytes between them, and a panel to memory."""
-    start, row_step = a
-    pairs = [(row, column) for row in range(2) for column in range(2)]
+    """Add the products of so many tiles of rows and a panel to sums; a pair is a place in rows."""
+    numbers = [(row, column) for row in range(height) for column in range(2)]
 
-    def at(address: ir.Value, offset: ir.Value) -> ir.Value:
-        return builder.inttoptr(builder.add(address, offset), BYTE.as_pointer())
+    def move(name: str, tile: int, place: tuple[ir.Value, ir.Value], row: int, column: int) -> None:
+        start, step = place
+        offset = builder.add(builder.mul(step, WORD(row * SIDE)), WORD(column * _LINE_BYTES))
+        address = builder.inttoptr(builder.add(start, offset), BYTE.as_pointer())
+        _call(builder, f"llvm.x86.{name}64", BYTE(tile), address, step)
 
     def multiply_words(step: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        words = builder.add(start, builder.mul(step, WORD(_LINE_BYTES)))
-        panel = builder.add(b, builder.mul(step, WORD(_SIDE * B_STEP_BYTES)))
-        for number in range(2):
-            place = at(words, builder.mul(row_step, WORD(number * _SIDE)))
-            _call(builder, "llvm.x86.tileloadd64", BYTE(_FIRST_A + number), place, row_step)
-        for number in range(2):
-            place, tile = at(panel, WORD(number * _LINE_BYTES)), BYTE(_FIRST_B + number)
-            _call(builder, "llvm.x86.tileloadd64", tile, place, WORD(B_STEP_BYTES))
-        for row, column in pairs:
-            numbers = BYTE(2 * row + column), BYTE(_FIRST_A + row), BYTE(_FIRST_B + column)
-            _call(builder, "llvm.x86.tdpbsud", *numbers)
+        words = builder.add(a[0], builder.mul(step, WORD(_LINE_BYTES))), a[1]
+        panel = builder.add(b, builder.mul(step, WORD(SIDE * B_STEP_BYTES))), WORD(B_STEP_BYTES)
+        for column in range(2):
+            move("tileloadd", _FIRST_B + column, panel, 0, column)
+        for row in range(height):
+            move("tileloadd", _FIRST_A + row, words, row, 0)
+        for row, column in numbers:
+            tiles = BYTE(2 * row + column), BYTE(_FIRST_A + row), BYTE(_FIRST_B + column)
+            _call(builder, "llvm.x86.tdpbssd", *tiles)
         return []
 
-    for row, column in pairs:
-        _call(builder, "llvm.x86.tilezero", BYTE(2 * row + column))
-    vectors.repeat(builder, builder.udiv(depth, WORD(_SIDE)), [], multiply_words)
-    for row, column in pairs:
-        offset = WORD(row * _SIDE * B_STEP_BYTES + column * _LINE_BYTES)
-        number, place = BYTE(2 * row + column), at(scratch, offset)
-        _call(builder, "llvm.x86.tilestored64", number, place, WORD(B_STEP_BYTES))
-
-
-def _emit_sums(
-    builder: ir.IRBuilder,
-    rows: ir.Value,
-    columns: ir.Value | None,
-    less: ir.Value,
-    scratch: ir.Value,
-    source: ir.Value,
-    source_step: ir.Value,
-    target: ir.Value,
-    target_step: ir.Value,
-) -> None:
-    """Add products in memory to what their sums start from; all columns are there if None."""
-
-    def store_row(row: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        place = builder.add(less, builder.mul(row, WORD(WORD_BYTES)))
-        taken = vectors.splat(builder, vectors.load(builder, INDEX, place), LANES)
-        sums = builder.add(scratch, builder.mul(row, WORD(B_STEP_BYTES)))
-        before = builder.add(source, builder.mul(row, source_step))
-        after = builder.add(target, builder.mul(row, target_step))
-        for number in range(2):
-            offset = WORD(number * VECTOR_BYTES)
-            near, far = builder.add(before, offset), builder.add(after, offset)
-            added = vectors.load(builder, _VECTOR, sums, number * VECTOR_BYTES)
-            change = builder.sub(added, taken)
-            if columns is None:
-                start = vectors.load(builder, _VECTOR, near)
-                vectors.store(builder, builder.add(start, change), far)
-            else:
-                count = builder.sub(columns, WORD(number * LANES))
-                start = vectors.load_first(builder, _VECTOR, near, count)
-                vectors.store_first(builder, builder.add(start, change), far, count)
-        return []
-
-    vectors.repeat(builder, rows, [], store_row)
+    for row, column in numbers:
+        move("tileloadd", 2 * row + column, before, row, column)
+    vectors.repeat(builder, builder.udiv(depth, WORD(SIDE)), [], multiply_words)
+    for row, column in numbers:
+        move("tilestored", 2 * row + column, after, row, column)
 
 
 class Functions(NamedTuple):
@@ -170,7 +141,8 @@ class Functions(NamedTuple):
 
     Attributes:
         begin: shapes this thread's tiles.
-        multiply: multiplies words of bytes, in between; all rows have to be readable, up to `ROWS`.
+        multiply: multiplies words of bytes that are not lifted, in between; rows of a have to be
+            readable up to whole tiles, and nothing is taken from sums.
         end: gives this thread's tiles back.
     """
 

@@ -5,7 +5,7 @@ fold: four bytes, where the processor multiplies and adds four pairs of them at 
 or two halves of 16 bits. Sums wrap around, so neither order nor grouping makes a difference.
 
 The instruction for bytes takes one factor without a sign: those of b are lifted by 128, and 128
-times the sum of a row of a is taken from its sums.
+times the sum of a row of a is taken from its sums. Tiles (`tiles.py`) take both with their signs.
 """
 # mypy: disallow-untyped-calls=False
 # (numba annotates only a part of what it exports)
@@ -75,15 +75,18 @@ class Form(NamedTuple):
     Attributes:
         packed: how many numbers a word holds.
         source_bytes: of a number that is packed, 1 or 4; one of 4 may not fit.
+        is_lifted: whether the numbers of b, which are bytes, are lifted by `LIFT`.
     """
 
     packed: Packed
     source_bytes: int
+    is_lifted: bool
 
     @property
     def name(self) -> str:
         """What functions of this form are called by."""
-        return f"{self.packed.name.lower()}_of_{self.source_bytes}"
+        lifted = "lifted_" if self.is_lifted else ""
+        return f"{lifted}{self.packed.name.lower()}_of_{self.source_bytes}"
 
 
 def has_bytes(lanes: int, features: str) -> bool:
@@ -260,18 +263,20 @@ def _emit_row(
     return _is_outside(builder, packed, seen)
 
 
-def _join(builder: ir.IRBuilder, packed: Packed, steps: Sequence[ir.Value]) -> ir.Value:
+def _join(builder: ir.IRBuilder, form: Form, steps: Sequence[ir.Value]) -> ir.Value:
     """Return the words of a vector of columns, given its numbers of as many steps as a word has."""
-    mask = ir.Constant(_VECTOR, [(1 << packed.bits) - 1] * LANES)
+    mask = ir.Constant(_VECTOR, [(1 << form.packed.bits) - 1] * LANES)
     words: ir.Value = ir.Constant(_VECTOR, None)
     for place, step in enumerate(steps):
-        shift = ir.Constant(_VECTOR, [place * packed.bits] * LANES)
+        shift = ir.Constant(_VECTOR, [place * form.packed.bits] * LANES)
         words = builder.or_(words, builder.shl(builder.and_(step, mask), shift))
-    return _lift(builder, words) if packed is Packed.BYTES else words
+    return _lift(builder, form, words)
 
 
-def _lift(builder: ir.IRBuilder, words: ir.Value) -> ir.Value:
-    """Return words of bytes, each lifted by `LIFT`, modulo 2^8."""
+def _lift(builder: ir.IRBuilder, form: Form, words: ir.Value) -> ir.Value:
+    """Return words of b as a form has them: lifted, modulo 2^8, or as they are."""
+    if not form.is_lifted:
+        return words
     return builder.xor(words, ir.Constant(_VECTOR, [LIFT * 0x01010101] * LANES))
 
 
@@ -308,7 +313,7 @@ class _Columns(NamedTuple):
         start = builder.add(self.target, builder.mul(number, WORD(B_STEP_BYTES)))
         for word in range(len(steps) // form.packed):
             some = steps[word * form.packed : (word + 1) * form.packed]
-            vectors.store(builder, _join(builder, form.packed, some), start, word * B_STEP_BYTES)
+            vectors.store(builder, _join(builder, form, some), start, word * B_STEP_BYTES)
 
     def pack_word(self, number: ir.Value) -> None:
         """Pack the word of a number, of which not all steps need be there."""
@@ -334,10 +339,10 @@ class _Columns(NamedTuple):
         place = builder.add(self.source, builder.mul(number, WORD(LANES * WORD_BYTES)))
         found = vectors.load_columns(builder, _VECTOR, place, self.column_step, self.columns)
         first = builder.mul(number, WORD(self.square // form.packed))
-        if form == Form(Packed.BYTES, 1):
+        if (form.packed, form.source_bytes) == (Packed.BYTES, 1):
             start = builder.add(self.target, builder.mul(first, WORD(B_STEP_BYTES)))
             for word, vector in enumerate(found):
-                vectors.store(builder, _lift(builder, vector), start, word * B_STEP_BYTES)
+                vectors.store(builder, _lift(builder, form, vector), start, word * B_STEP_BYTES)
         elif form.source_bytes == 1:
             self.write(first, [step for vector in found for step in _split(builder, vector)])
         else:
@@ -453,5 +458,8 @@ def get_functions(form: Form) -> Functions:
 
 _PACKED = (Packed.BYTES, Packed.HALVES) if HAS_BYTES else (Packed.HALVES,)
 
-FORMS = {1: (Form(_PACKED[0], 1),), 4: tuple(Form(packed, 4) for packed in _PACKED)}
+FORMS = {
+    source: tuple(Form(packed, source, packed is Packed.BYTES) for packed in _PACKED[:source])
+    for source in (1, WORD_BYTES)
+}
 """By the bytes of a number: the forms in which this processor multiplies it, the fastest first."""
