@@ -34,27 +34,32 @@ _POSITION = "buffer.position"
 def list_comparisons(*, is_tiny: bool) -> Iterator[Comparison]:
     """Yield the pass over a prompt, and tokens after it, of every model and number of texts."""
     sizes = TINY_GENERATION if is_tiny else GenerationSizes()
+    for name, model, texts in list_texts(sizes):
+        yield Comparison(
+            GROUP,
+            f"{name}, prompt",
+            f"{len(texts)} x {sizes.prompt}",
+            _make_our_prefill(model, texts[:, : sizes.prompt]),
+            _make_stock_prefill(model, texts[:, : sizes.prompt]),
+        )
+        yield Comparison(
+            GROUP,
+            f"{name}, {sizes.tokens} tokens after it",
+            f"{len(texts)} x 1",
+            make_our_decoding(model, texts, sizes.prompt),
+            make_stock_decoding(model, texts, sizes.prompt),
+        )
+
+
+def list_texts(sizes: GenerationSizes) -> Iterator[tuple[str, nn.Module, Tensor]]:
+    """Yield the models by name, each with every number of texts: (texts, tokens) int64."""
     for name in MODELS:
         model = build(name, sizes.size, inference=True).model
         generator = torch.Generator().manual_seed(0)
         for count in sizes.texts:
             length = sizes.prompt + sizes.tokens
             vocabulary = int(model.config.vocab_size)  # type: ignore[union-attr, arg-type]  # the library's
-            texts = torch.randint(vocabulary, (count, length), generator=generator)
-            yield Comparison(
-                GROUP,
-                f"{name}, prompt",
-                f"{count} x {sizes.prompt}",
-                _make_our_prefill(model, texts[:, : sizes.prompt]),
-                _make_stock_prefill(model, texts[:, : sizes.prompt]),
-            )
-            yield Comparison(
-                GROUP,
-                f"{name}, {sizes.tokens} tokens after it",
-                f"{count} x 1",
-                _make_our_decoding(model, texts, sizes.prompt),
-                _make_stock_decoding(model, texts, sizes.prompt),
-            )
+            yield name, model, torch.randint(vocabulary, (count, length), generator=generator)
 
 
 def _make_generation(model: nn.Module, texts: Tensor) -> Generation:
@@ -70,7 +75,8 @@ def _make_our_prefill(model: nn.Module, texts: Tensor) -> Side:
     return lambda: executor.run(state, batch, 0)[-1]
 
 
-def _make_our_decoding(model: nn.Module, texts: Tensor, prompt: int) -> Side:
+def make_our_decoding(model: nn.Module, texts: Tensor, prompt: int) -> Side:
+    """Return ours of the tokens that come after a prompt of so many."""
     captured = _capture(_make_generation(model, texts).make_recipe())
     executor, state = Executor(captured.program), captured.initial_state
     place = [slot.name for slot in captured.program.state].index(_POSITION)
@@ -107,7 +113,8 @@ def _make_stock_prefill(model: nn.Module, texts: Tensor) -> Side:
     return run
 
 
-def _make_stock_decoding(model: nn.Module, texts: Tensor, prompt: int) -> Side:
+def make_stock_decoding(model: nn.Module, texts: Tensor, prompt: int) -> Side:
+    """Return the library's of the tokens that come after a prompt of so many."""
     stock = _make_stock(model)
     with torch.no_grad():
         cache = stock(texts[:, :prompt], use_cache=True).past_key_values

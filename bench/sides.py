@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ class Comparison:
     ours: Side
     stock: Side
     libraries: Mapping[str, Side] = field(default_factory=dict)
+    tolerance: float = TOLERANCE
 
 
 def make_ours(function: Function, tensors: Tensors) -> Side:
@@ -71,7 +73,8 @@ def compare(comparison: Comparison, threads: Sequence[int], repeats: int) -> Ite
     others = {"ours": comparison.ours, **comparison.libraries}
     reference = to_arrays(comparison.stock())
     for side, run in others.items():
-        check_close(f"{comparison.name} {comparison.shape}, {side}", to_arrays(run()), reference)
+        name = f"{comparison.name} {comparison.shape}, {side}"
+        check_close(name, to_arrays(run()), reference, comparison.tolerance)
     del reference
     sides = {"stock": comparison.stock, **others}
     for count in threads:
@@ -98,7 +101,13 @@ def compare_best(spent: Mapping[str, float], ours_s: float) -> dict[str, object]
 def to_arrays(result: object) -> list[np.ndarray]:
     """Return what a side returned as a list of arrays."""
     results = result if isinstance(result, (list, tuple)) else [result]
-    return [np.asarray(r.detach() if isinstance(r, torch.Tensor) else r) for r in results]
+    return [_to_array(found) for found in results]
+
+
+def _to_array(found: Any) -> np.ndarray:
+    if not isinstance(found, torch.Tensor):
+        return np.asarray(found)
+    return np.asarray(found.detach().float() if found.dtype is torch.bfloat16 else found.detach())
 
 
 def check_close(

@@ -400,10 +400,10 @@ def _print_tables(summary: dict[str, Any]) -> None:
     console = options.make_console()
     for group, of_group in summary["groups"].items():
         rows = [row for row in summary["rows"] if row["group"] == group]
-        columns = [column for column in _COLUMNS if column.key in rows[0]]
+        columns = [c for c in _COLUMNS if any(c.key in row for row in rows)]
         table = Table(*(column.title for column in columns), title=group)
         for row in rows:
-            table.add_row(*(column.show(row[column.key]) for column in columns))
+            table.add_row(*(c.show(row[c.key]) if c.key in row else "" for c in columns))
         console.print(table)
         console.print(
             ", ".join(f"{key.replace('_', ' ')} {value:.3f}" for key, value in of_group.items())

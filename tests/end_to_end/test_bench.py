@@ -126,6 +126,7 @@ def test_disputes_cost_steps() -> None:
         pytest.param(("ops", "--only", "indices"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "layers"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "generation"), marks=pytest.mark.slow),
+        pytest.param(("ops", "--only", "int8"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "serving"), marks=pytest.mark.slow),
         pytest.param(("dispute", "--program", "resnet", "--steps", "1"), marks=pytest.mark.slow),
     ],
