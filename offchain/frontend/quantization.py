@@ -6,6 +6,8 @@ integers, which are scaled in float32; all else of a model stays as it is.
 """
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +35,7 @@ class Int8Linear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
+        self.rounds = True
         numbers = weight.detach().float()
         scale = _find_scale(numbers)
         self.register_buffer("weight", _round(numbers, scale))
@@ -40,7 +43,9 @@ class Int8Linear(nn.Module):
         self.bias = bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x @ weight.T + bias, of rows that are rounded to int8."""
+        """Return x @ weight.T + bias, of rows that are rounded to int8, unless `unrounded`."""
+        if not self.rounds:
+            return nn.functional.linear(x, self.weight * self.scale[:, None], self.bias).to(x.dtype)
         rows = x.reshape(-1, x.shape[-1]).float()
         scale = _find_scale(rows)
         sums = torch._int_mm(_round(rows, scale), self.weight.t())  # noqa: SLF001 - torch's name
@@ -48,6 +53,23 @@ class Int8Linear(nn.Module):
         if self.bias is not None:
             found = found + self.bias.float()
         return found.reshape(*x.shape[:-1], -1).to(x.dtype)
+
+
+@contextmanager
+def unrounded(model: nn.Module) -> Iterator[None]:
+    """Let int8 layers multiply activations as they are, for as long as this lasts.
+
+    Two ways to call a model that rounds differ by more than float32 does, since numbers next to the
+    middle of two integers go one way or the other.
+    """
+    layers = [module for module in model.modules() if isinstance(module, Int8Linear)]
+    for layer in layers:
+        layer.rounds = False
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.rounds = True
 
 
 def _find_scale(rows: Tensor) -> Tensor:

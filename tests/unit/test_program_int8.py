@@ -1,10 +1,13 @@
 """Programs of int8 numbers: products by torch._int_mm, what is refused, and quantized models."""
 
+import copy
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import Tensor, nn
 
 from moot.offchain.arithmetic.functions import DType
@@ -15,6 +18,9 @@ from moot.offchain.errors import CaptureError, UsageError
 from moot.offchain.execution.executor import Executor
 from moot.offchain.execution.readable import run_step
 from moot.offchain.frontend.capture import Captured, capture
+from moot.offchain.frontend.examples import build
+from moot.offchain.frontend.generation.huggingface import CausalModel
+from moot.offchain.frontend.generation.reading import Reader
 from moot.offchain.frontend.optimizers import SGD
 from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.quantization import Int8Linear, quantize
@@ -157,3 +163,37 @@ def test_what_int8_cannot_do_is_refused() -> None:
     recipe = InferenceRecipe(nn.GELU(), lambda m, x: m(x), lambda _: (torch.ones(3),))
     with pytest.raises(UsageError, match="no linear layer, so int8 brings nothing"):
         set_precision(recipe, "int8")
+
+
+@pytest.mark.parametrize("caller", [CausalModel, Reader])
+def test_models_that_round_are_tried_without_it(caller: Callable[[nn.Module], nn.Module]) -> None:
+    """Deep quantized models are not taken for what asks for more than a cache, which is refused."""
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=24,
+        num_attention_heads=4,
+        vocab_size=99,
+    )
+    model = quantize(transformers.LlamaForCausalLM(config).eval())
+    assert caller(copy.deepcopy(model)).limit == config.max_position_embeddings
+    assert all(layer.rounds for layer in model.modules() if isinstance(layer, Int8Linear))
+    model.register_forward_pre_hook(_read_others, with_kwargs=True)
+    with pytest.raises(UsageError, match="needs more than tokens, positions and a mask"):
+        caller(model)
+
+
+def _read_others(
+    _: nn.Module, arguments: tuple[object, ...], named: dict[str, Any]
+) -> tuple[tuple[object, ...], dict[str, Any]]:
+    """Read other tokens where there is no cache, as a model does that has a mode of its own."""
+    is_alone = named.get("past_key_values") is None
+    return arguments, {**named, "input_ids": named["input_ids"] + is_alone}
+
+
+@pytest.mark.slow
+def test_a_quantized_llama_generates() -> None:
+    """Activations of 110 million weights round otherwise in the library's own call."""
+    model = quantize(build("llama", "full", inference=True).model)
+    assert CausalModel(model).limit

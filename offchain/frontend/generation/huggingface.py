@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from moot.offchain.errors import UsageError
 from moot.offchain.frontend.generation.cache import Cache, Layers, PrefillCache, StepCache
+from moot.offchain.frontend.quantization import unrounded
 
 PROBE = 3
 """Tokens on which a model is tried."""
@@ -34,7 +35,8 @@ class CausalModel(nn.Module):
         self.eval()
         self.model = model
         config: Any = model.config
-        self._check(torch.arange(PROBE).remainder(config.vocab_size).unsqueeze(0))
+        with unrounded(model):
+            self._check(torch.arange(PROBE).remainder(config.vocab_size).unsqueeze(0))
 
     def forward(self, tokens: Tensor, cache: Cache) -> Tensor:
         """Return the logits of each token."""

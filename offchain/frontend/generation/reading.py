@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from moot.offchain.errors import UsageError
 from moot.offchain.frontend.generation.attention import Asked, Attending, ChunkCache
 from moot.offchain.frontend.generation.huggingface import ELSE, PROBE, require_causal
+from moot.offchain.frontend.quantization import unrounded
 
 _NAME = "moot_in_order"
 """The name under which the library finds the attention."""
@@ -44,7 +45,7 @@ class Reader(nn.Module):
         config: Any = model.config
         self.vocabulary = int(config.get_text_config().vocab_size)
         tokens = torch.arange(PROBE).remainder(self.vocabulary).unsqueeze(0)
-        with torch.no_grad():
+        with torch.no_grad(), unrounded(model):
             expected = self._get_model()(input_ids=tokens, use_cache=False).logits
             _register()
             self._get_model().set_attn_implementation(_NAME)
