@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from moot.offchain.parties.settings import Settings
     from moot.offchain.receipts.packed import SignedReceipt
     from moot.offchain.serving.programs import Programs
-    from moot.offchain.serving.verdicts import Checked
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -42,6 +41,14 @@ precision_of = click.option(
     default="fp32",
     show_default=True,
     help="That of `moot serve`.",
+)
+
+adapters_of = click.option(
+    "--adapter",
+    "adapters",
+    multiple=True,
+    metavar="NAME=FOLDER",
+    help="An adapter that is served, as for `moot serve`; there may be several.",
 )
 
 
@@ -92,12 +99,14 @@ def show(file: Path, as_json: bool) -> int:  # noqa: FBT001 - click passes it
 @click.argument("file", type=FILE)
 @model_of
 @precision_of
+@adapters_of
 @setting_options("chain", "service")
 @options.as_json
 def check(
     file: Path,
     model: Path,
     precision: str,
+    adapters: tuple[str, ...],
     config: Path | None,
     as_json: bool,  # noqa: FBT001 - click passes it
     **given: Any,
@@ -109,12 +118,15 @@ def check(
     said, too, whether the receipt still may be challenged, and what stands behind it.
     """
     from moot.offchain.receipts.documents import read_document  # noqa: PLC0415 - imports much
-    from moot.offchain.serving.verdicts import Verdict  # noqa: PLC0415 - likewise
+    from moot.offchain.serving.tasks import find_model, read_asked  # noqa: PLC0415 - imports torch
+    from moot.offchain.serving.verdicts import Verdict, check_receipt  # noqa: PLC0415 - likewise
 
     signed, document = read_document(file)
     with party(config, given, as_json=as_json) as (settings, tell):
         backing = _look(settings, tell, signed) if settings.chain or settings.service else {}
-    checked = _check(signed, document, model, precision)
+    models, asked = _Finder(model, precision, adapters)(document), read_asked(document)
+    programs = find_model(models, asked.question, signed.receipt) or models[0]
+    checked = check_receipt(signed, asked, programs)
     result = {
         "verdict": checked.verdict.value,
         "recomputation": checked.recomputation.value,
@@ -143,12 +155,14 @@ def check(
 @click.argument("file", type=FILE)
 @model_of
 @precision_of
+@adapters_of
 @setting_options(*_SETTINGS)
 @json_lines
 def challenge(
     file: Path,
     model: Path,
     precision: str,
+    adapters: tuple[str, ...],
     config: Path | None,
     as_json: bool,  # noqa: FBT001 - click passes it
     **given: Any,
@@ -161,12 +175,17 @@ def challenge(
     """
     from moot.offchain.parties.accuser import accuse  # noqa: PLC0415 - imports the chain
     from moot.offchain.receipts.documents import read_document  # noqa: PLC0415 - imports much
-    from moot.offchain.serving.tasks import make_task, read_asked  # noqa: PLC0415 - likewise
+    from moot.offchain.serving.tasks import (  # noqa: PLC0415 - likewise
+        find_model,
+        make_task,
+        read_asked,
+    )
     from moot.offchain.serving.verdicts import Verdict, check_receipt  # noqa: PLC0415 - likewise
 
     signed, document = read_document(file)
     with party(config, given, as_json=as_json) as (settings, tell):
-        programs, asked = _Finder(model, precision)(document), read_asked(document)
+        models, asked = _Finder(model, precision, adapters)(document), read_asked(document)
+        programs = find_model(models, asked.question, signed.receipt) or models[0]
         checked = check_receipt(signed, asked, programs)
         tell("checked", f"{checked.verdict.value}: {checked.line}", verdict=checked.verdict.value)
         if checked.verdict is not Verdict.REFUTED:
@@ -185,13 +204,7 @@ def challenge(
 )
 @model_of
 @precision_of
-@click.option(
-    "--adapter",
-    "adapters",
-    multiple=True,
-    metavar="NAME=FOLDER",
-    help="An adapter that is served: all of them, as for `moot serve`.",
-)
+@adapters_of
 @click.option("--receipts", type=FOLDER, required=True, help="That of `moot serve`.")
 @setting_options(*_SETTINGS, "cheat")
 @json_lines
@@ -215,13 +228,12 @@ def defend(
     from moot.offchain.receipts.book import BookReader  # noqa: PLC0415 - imports much
     from moot.offchain.serving.tasks import TaskFinder  # noqa: PLC0415 - likewise
 
-    chosen = options.parse_adapters(adapters)
     with (
         party(config, given, as_json=as_json) as (settings, tell),
         opened_service(settings, tell, signs=False) as context,
     ):
-        challenges, models = context.service.challenges, _Finder(model, precision, chosen)
-        find = TaskFinder(BookReader(receipts), models.find_all, context.service.find_job)
+        challenges, models = context.service.challenges, _Finder(model, precision, adapters)
+        find = TaskFinder(BookReader(receipts), models, context.service.find_job)
         find.require_models()
         tell("defending", f"receipts in {receipts} are defended", challenges=challenges)
         play_all(_give_store(settings), tell, challenges, find)
@@ -235,6 +247,7 @@ def defend(
 @click.argument("inbox", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @model_of
 @precision_of
+@adapters_of
 @click.option(
     "--rate",
     type=click.FloatRange(0, 1),
@@ -253,6 +266,7 @@ def watch(
     inbox: Path,
     model: Path,
     precision: str,
+    adapters: tuple[str, ...],
     rate: float,
     seed: int | None,
     config: Path | None,
@@ -268,7 +282,7 @@ def watch(
 
     with party(config, given, as_json=as_json) as (settings, tell):
         drawn = secrets.randbits(64) if seed is None else seed
-        finder = _Finder(model, precision)
+        finder = _Finder(model, precision, adapters)
         watcher = ReceiptWatcher(_give_store(settings), tell, inbox, finder, rate, drawn)
         tell("watching", f"receipts in {inbox} are watched", rate=rate)
         watcher.run()
@@ -285,19 +299,15 @@ class _Finder:
     Args:
         folder: the checkpoint.
         precision: that of the weights.
-        adapters: folders of adapters by their names.
+        adapters: names and folders of adapters, as --adapter gives them.
     """
 
-    def __init__(
-        self, folder: Path, precision: str, adapters: "Mapping[str, Path] | None" = None
-    ) -> None:
-        self._folder, self._precision, self._adapters = folder, precision, adapters or {}
+    def __init__(self, folder: Path, precision: str, adapters: "Sequence[str]" = ()) -> None:
+        self._folder, self._precision = folder, precision
+        self._adapters = options.parse_adapters(adapters)
         self._known: OrderedDict[int | None, list[Programs]] = OrderedDict()
 
-    def __call__(self, document: "Mapping[str, Any]") -> "Programs":
-        return self.find_all(document)[0]
-
-    def find_all(self, document: "Mapping[str, Any]") -> "list[Programs]":
+    def __call__(self, document: "Mapping[str, Any]") -> "list[Programs]":
         """Return the model's programs, and then those of its adapters."""
         whole, length = self._load(None), document.get("length")
         # A text of any length that the whole model has a program for is answered by that one.
@@ -317,16 +327,6 @@ class _Finder:
         while len(self._known) > MOST_LENGTHS:
             del self._known[next(it for it in self._known if it is not None)]
         return self._known[context]
-
-
-def _check(
-    signed: "SignedReceipt", document: "Mapping[str, Any]", folder: Path, precision: str
-) -> "Checked":
-    from moot.offchain.serving.tasks import read_asked  # noqa: PLC0415 - imports torch
-    from moot.offchain.serving.verdicts import check_receipt  # noqa: PLC0415 - likewise
-
-    programs = _Finder(folder, precision)(document)
-    return check_receipt(signed, read_asked(document), programs)
 
 
 def _look(settings: "Settings", tell: "Lines", signed: "SignedReceipt") -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import random
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,10 @@ from moot.offchain.parties.settings import Settings
 from moot.offchain.receipts.conflicts import find_fault
 from moot.offchain.receipts.documents import read_document
 from moot.offchain.receipts.packed import SignedReceipt
-from moot.offchain.serving.programs import Programs
-from moot.offchain.serving.tasks import make_task, read_asked
+from moot.offchain.serving.tasks import FindModels, find_model, make_task, read_asked
 from moot.offchain.serving.verdicts import Verdict, check_receipt
 
 PAUSE_S = 1.0
-
-FindPrograms = Callable[[Mapping[str, Any]], Programs]
-"""Returns the model's programs for a document of /v1/receipts/ID."""
 
 
 @dataclass
@@ -36,7 +32,7 @@ class ReceiptWatcher:
         settings: the party's.
         tell: takes events.
         inbox: the folder; each file is what /v1/receipts/ID gives.
-        find_programs: finds the model's programs.
+        find_models: finds the models that a document may be of, the likeliest first.
         rate: the share of answers that are run again.
         seed: what the share is drawn from.
     """
@@ -44,7 +40,7 @@ class ReceiptWatcher:
     settings: Settings
     tell: Tell
     inbox: Path
-    find_programs: FindPrograms
+    find_models: FindModels
     rate: float = 1.0
     seed: int = 0
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -105,7 +101,8 @@ class ReceiptWatcher:
     def _check(self, name: str, signed: SignedReceipt, document: Mapping[str, Any]) -> None:
         if self.settings.key:  # before anything is computed for a stranger's receipt
             require_worth(self.settings, self.tell, signed)
-        programs, asked = self.find_programs(document), read_asked(document)
+        models, asked = self.find_models(document), read_asked(document)
+        programs = find_model(models, asked.question, signed.receipt) or models[0]
         checked = check_receipt(signed, asked, programs)
         about = {"file": name, "verdict": checked.verdict.value, "token": checked.token}
         self.tell("checked", f"{name}: {checked.verdict.value}: {checked.line}", **about)

@@ -1,9 +1,10 @@
 """Tasks of answers: what a receipt's challenge is about, made of a request and the model."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from moot.contracts.model.receipts import Receipt
 from moot.contracts.model.types import Terms
 from moot.offchain import bounded_json
 from moot.offchain.commitments.tensors import compute_tensor_root
@@ -102,7 +103,19 @@ def _read_count(number: Any) -> int:
     return number
 
 
-FindModels = Callable[[Mapping[str, Any]], Iterable[Programs]]
+def find_model(models: Iterable[Programs], question: Question, receipt: Receipt) -> Programs | None:
+    """Return the model whose program and start a receipt names; None if it is none of these."""
+    for programs in models:
+        if question.tokens > programs.context:
+            continue
+        program = programs.find_program(question)
+        found = program.header.top, program.hash_start(question)
+        if found == (receipt.program_top, receipt.start_root):
+            return programs
+    return None
+
+
+FindModels = Callable[[Mapping[str, Any]], Sequence[Programs]]
 """Returns the models that an answer may be of, for what was written down of its request."""
 
 
@@ -157,11 +170,5 @@ class TaskFinder:
     def _make(self, entry: Entry) -> Task | None:
         receipt, document = entry.signed.receipt, bounded_json.decode(entry.request)
         question = read_question(document)
-        for programs in self.find_models(document):
-            if question.tokens > programs.context:
-                continue
-            program = programs.find_program(question)
-            found = program.header.top, program.hash_start(question)
-            if found == (receipt.program_top, receipt.start_root):
-                return make_task(programs, question, receipt.steps)
-        return None
+        programs = find_model(self.find_models(document), question, receipt)
+        return None if programs is None else make_task(programs, question, receipt.steps)

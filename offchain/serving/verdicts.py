@@ -108,7 +108,10 @@ def _list_obstacles(receipt: Receipt, asked: Asked, programs: Programs) -> Itera
     header = program.header
     stated = (receipt.layout, receipt.program_top, receipt.operators, receipt.state_slots)
     if stated != (header.layout, header.top, header.operators, header.state_slots):
-        yield "it is of another program than this model's; get the model that it is of"
+        yield (
+            "it is of another program than this model's; get the model that it is of, or name the "
+            "adapter"
+        )
     if receipt.start_root != program.hash_start(asked.question):
         yield "it is of other weights, or of another question than this file's"
     if receipt.answer_slot != program.slots[TOKENS]:

@@ -251,14 +251,14 @@ def test_watcher_looks_again_at_a_file_that_was_half_there(tmp_path: Path) -> No
     """A file that is still being written is no reason to look away; a pipe stops nobody."""
     told: list[str] = []
 
-    def find_programs(_: Any) -> Any:
+    def find_models(_: Any) -> Any:
         raise ReceiptError("looked at")
 
     def tell(event: str, line: str, **about: object) -> None:
         del event, about
         told.append(line)
 
-    watcher = ReceiptWatcher(Settings(), tell, tmp_path, find_programs)
+    watcher = ReceiptWatcher(Settings(), tell, tmp_path, find_models)
     os.mkfifo(tmp_path / "pipe.json")
     text = '{"receipt": "' + sign(make_receipt()).encode() + '"}'
     for part, line in ((text[:9], "no JSON"), (text, "looked at")):
@@ -275,7 +275,7 @@ def test_watcher_whose_node_is_away_looks_again(
     """Whoever keeps a watcher from its node for a while hides neither a lie nor a conflict."""
     asked: list[str] = []
 
-    def find_programs(_: Any) -> Any:
+    def find_models(_: Any) -> Any:
         asked.append("lie")
         raise ChainUnavailable("node", "it is away")
 
@@ -285,7 +285,7 @@ def test_watcher_whose_node_is_away_looks_again(
 
     monkeypatch.setattr("moot.offchain.parties.receipt_watcher.require_worth", ignore)
     monkeypatch.setattr("moot.offchain.parties.receipt_watcher.accuse_of_conflict", prove)
-    watcher = ReceiptWatcher(Settings(key="key"), ignore, tmp_path, find_programs)
+    watcher = ReceiptWatcher(Settings(key="key"), ignore, tmp_path, find_models)
     for number, steps in enumerate((12, 13)):
         text = sign(make_receipt(steps=steps)).encode()
         (tmp_path / f"{number}.json").write_text('{"receipt": "' + text + '"}')
@@ -308,9 +308,9 @@ def test_named_lengths_do_not_fill_the_memory(
     monkeypatch.setattr("moot.offchain.serving.checkpoints.load_all", load_all)
     finder = command._Finder(tmp_path, "fp32")
     for length in (32, 64, 4096, 10**30, -1, "9"):
-        assert finder({"length": length}).context == 4096
+        assert finder({"length": length})[0].context == 4096
     for length in range(40, 60):
-        assert finder({"length": length}).context == length
+        assert finder({"length": length})[0].context == length
         assert len(finder._known) <= command.MOST_LENGTHS
     assert loaded == [None, *range(40, 60)]
 

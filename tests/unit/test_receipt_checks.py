@@ -1,5 +1,6 @@
 """Receipts of answers: verified, refuted at a token, or about something else."""
 
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moot.command.receipt import REFUTED, UNVERIFIABLE, _Finder
 from moot.contracts.model.receipts import Receipt
 from moot.offchain.errors import ReceiptError, UsageError
 from moot.offchain.frontend.generation.answering import Question, Sampling
@@ -16,17 +18,23 @@ from moot.offchain.providers.cheats.reading import make_cheat
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store
 from moot.offchain.receipts.book import Book, BookReader
+from moot.offchain.receipts.documents import read_document
 from moot.offchain.receipts.issuing import Claimed
 from moot.offchain.receipts.packed import SignedReceipt
 from moot.offchain.serving.answered import Answered
+from moot.offchain.serving.checkpoints import load_all
 from moot.offchain.serving.engine import Engine
 from moot.offchain.serving.issuing import make_claim, make_document
 from moot.offchain.serving.lying import LyingEngine
+from moot.offchain.serving.programs import Programs
 from moot.offchain.serving.requests import Limits
-from moot.offchain.serving.tasks import TaskFinder, make_task, read_asked
+from moot.offchain.serving.tasks import TaskFinder, find_model, make_task, read_asked
 from moot.offchain.serving.verdicts import Recomputation, Verdict, check_receipt
+from tests.end_to_end.command import moot
 from tests.receipt_helpers import DOMAIN, make_key, make_provider, make_receipt, sign
+from tests.serving_checkpoints import make_checkpoint
 from tests.serving_helpers import Asked, make_programs
+from tests.unit.test_serving_adapters import make_adapter
 
 LIMITS = Limits(slots=2, chunks=(16,), least_length=64)
 QUESTION = Question([3, 1, 4, 1, 5], 9, Sampling(0.8, 0, 1.0, 7))
@@ -36,7 +44,11 @@ LIE = 4
 @cache
 def answer(cheat: str = "", question: Question = QUESTION) -> Answered:
     """Return the answer of a tiny model, by an engine that may lie."""
-    programs = make_programs("llama")
+    return compute(make_programs("llama"), cheat, question)
+
+
+def compute(programs: Programs, cheat: str = "", question: Question = QUESTION) -> Answered:
+    """Return the answer of a model, by an engine that may lie."""
     engine = LyingEngine(programs, LIMITS, cheat) if cheat else Engine(programs, LIMITS)
     asked = Asked(question)
     engine.submit(asked.request)
@@ -200,3 +212,27 @@ def test_other_cheats_are_refused(cheat: str) -> None:
     """An engine lies about a token of each answer, and in no other way."""
     with pytest.raises(UsageError, match="choose N"):
         LyingEngine(make_programs("llama"), LIMITS, cheat)
+
+
+@pytest.mark.filterwarnings("ignore")  # PEFT's own
+def test_answers_of_an_adapter_are_checked(tmp_path: Path) -> None:
+    """Whoever names the adapter verifies an honest answer and refutes a lie; no other can say."""
+    base = make_checkpoint(tmp_path / "base", "llama")
+    folders = {name: tmp_path / name for name in ("other", "tuned")}
+    for number, folder in enumerate(folders.values(), 5):
+        make_adapter(base, folder, "llama", number)
+    *_, tuned = load_all(base, "plain", adapters=folders)
+    named = [word for name, at in folders.items() for word in ("--adapter", f"{name}={at}")]
+    path = tmp_path / "answer.json"
+    for cheat, status in (("", 0), (f"wrong-token:token={LIE}", REFUTED)):
+        answered = compute(tuned.programs, cheat)
+        path.write_text(json.dumps({**show(answered), "receipt": make_signed(answered).encode()}))
+        words = ["receipt", "check", str(path), "--model", str(base)]
+        assert moot(*words, *named).status == status
+        for less in (named[:2], []):
+            done = moot(*words, *less)
+            assert done.status == UNVERIFIABLE
+            assert "get the model that it is of, or name the adapter" in done.stdout
+    _, document = read_document(path)
+    models = _Finder(base, "fp32", named[1::2])(document)
+    assert find_model(models, QUESTION, make_signed(answered).receipt) is models[-1]
