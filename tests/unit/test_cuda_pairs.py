@@ -79,10 +79,16 @@ def join(machine: Emulator, nodes: Nodes, name: str, tile: AnyTile) -> ChainedPa
 
 
 def check(name: str, nodes: Nodes, kind: str, tile: AnyTile, seed: int = 0) -> None:
-    """Check that one launch makes what the processor makes of both."""
-    machine, tensors = Emulator(seed, capability=CAPABILITIES[name]), draw_both(nodes, kind)
-    found = compute(machine, join(machine, nodes, name, tile), nodes, tensors)
-    assert found == [define(name, *pair) for pair in zip(nodes, tensors, strict=True)]
+    """Check that one launch in a tile makes what the processor makes of both."""
+    machine = Emulator(seed, capability=CAPABILITIES[name])
+    check_pair(machine, join(machine, nodes, name, tile), name, nodes, kind)
+
+
+def check_pair(machine: Emulator, pair: ChainedPair, name: str, nodes: Nodes, kind: str) -> None:
+    """Check that a plan makes what the processor makes of both."""
+    tensors = draw_both(nodes, kind)
+    found = compute(machine, pair, nodes, tensors)
+    assert found == [define(name, *both) for both in zip(nodes, tensors, strict=True)]
 
 
 WAYS = [(name, tile) for tile in (FEW, SIXTEEN, *STEP_CYCLES) for name in BLOCKS]
@@ -108,10 +114,9 @@ def test_gradients_are_a_pair(shape: str, name: str) -> None:
     """One tile serves both; on Hopper's devices that of warp groups, where there is much to do."""
     nodes = make_gradients(*SHAPES[shape])
     machine = Emulator(capability=CAPABILITIES[name])
-    pair, tensors = find_pair(machine, nodes, BLOCKS[name]), draw_both(nodes, "special")
+    pair = find_pair(machine, nodes, BLOCKS[name])
     assert pair is not None
-    found = compute(machine, pair, nodes, tensors)
-    assert found == [define(name, *both) for both in zip(nodes, tensors, strict=True)]
+    check_pair(machine, pair, name, nodes, "special")
 
 
 def test_a_pair_takes_no_longer_than_two_launches() -> None:
@@ -166,11 +171,8 @@ def test_what_breaks_a_precondition_is_no_pair(broken: str) -> None:
         Pair(steps, (first.seen, second.seen))
     assert (error.value.form, error.value.precondition) == ("Pair", broken)
     for tile in (SIXTEEN, GroupTile(1, 64)):
-        tensors = draw_both(nodes, "ordinary")
-        expected = [define("hopper", *both) for both in zip(nodes, tensors, strict=True)]
         with pytest.raises(AssertionError):
-            found = compute(machine, join(machine, nodes, "hopper", tile), nodes, tensors)
-            assert found == expected
+            check("hopper", nodes, "ordinary", tile)
 
 
 def swap(joining: Any, first: Phase, second: Phase) -> object:

@@ -137,7 +137,7 @@ def join_kernels(first: Kernel, second: Kernel, blocks: int) -> Kernel:
     ]
     assert sizes[0] == sizes[1]
     joining = _Joining(first.parameters, blocks)
-    steps: list[_Step | Loop] = []
+    steps: list[Phase | Orders | Loop] = []
     for one, other in zip(first.steps, second.steps, strict=True):
         if isinstance(one, Loop):
             assert isinstance(other, Loop)
@@ -145,7 +145,9 @@ def join_kernels(first: Kernel, second: Kernel, blocks: int) -> Kernel:
             steps.append(Loop(one.count, tuple(phases)))
         else:
             assert not isinstance(other, Loop)
-            steps.append(joining.join(one, other))
+            joined = joining.join(one, other)
+            assert not isinstance(joined, Products)
+            steps.append(joined)
     parameters = first.parameters + second.parameters
     return replace(first, name=f"{first.name}_of_two", parameters=parameters, steps=tuple(steps))
 
