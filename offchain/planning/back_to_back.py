@@ -179,7 +179,7 @@ class _Joining(Generic[_UnitT]):
             if fits and self._take(index, folded, place):
                 across.append((index, folded))
                 middle = folded if is_other else middle
-        for index, folded in self._list_beside(group, first):
+        for index, folded in self._list_beside(first):
             if len(across) < MOST_ACROSS and self._take_beside(index, place):
                 across.append((index, folded))
         indices = [first, *(() if last is None else (last,)), *(index for index, _ in across)]
@@ -205,7 +205,7 @@ class _Joining(Generic[_UnitT]):
     def _take_beside(self, index: int, place: int) -> bool:
         """Let a contraction wait for a place, if what reads it may run behind that."""
         given = {*self._list_places(self._program.nodes[index].inputs)}
-        if given & (self._late | self._delayed) or any(i >= place for i in given):
+        if given & self._late or any(i >= place for i in given):
             return False
         found = self._find_late(place, index)
         if found is None:
@@ -240,9 +240,9 @@ class _Joining(Generic[_UnitT]):
                 if is_only and is_later and _folds_columns(contraction, folded, node, height):
                     yield index, folded
 
-    def _list_beside(self, group: Group, first: int) -> Iterator[tuple[int, int]]:
+    def _list_beside(self, first: int) -> Iterator[tuple[int, int]]:
         """Yield products of bfloat16 that share a factor with the first, and what they fold."""
-        node, inside = self._program.nodes[first], {first, *group.indices}
+        node = self._program.nodes[first]
         height = _count_rows(node, len(node.shape) - 2)
         for shared in node.inputs:
             for index in self._readers[shared]:
@@ -250,7 +250,7 @@ class _Joining(Generic[_UnitT]):
                     continue
                 contraction = self._program.nodes[index]
                 others = {*contraction.inputs} - {shared}
-                if not contraction.has_short_factors or len(others) != 1 or others & inside:
+                if not contraction.has_short_factors or len(others) != 1:
                     continue
                 (folded,) = others
                 if _folds_columns(contraction, folded, node, height):

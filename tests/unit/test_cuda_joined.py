@@ -124,11 +124,12 @@ def _feed(
 def feed_rows(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
     """A fold of columns that the rows beside it read."""
 
-    def read(q: Tensor, k: Tensor, v: Tensor, weights: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+    def read(
+        _: Tensor, __: Tensor, v: Tensor, weights: Tensor, *rest: Tensor
+    ) -> tuple[Tensor, ...]:
         out, columns = rest
-        rows = (out @ v.mT).float() * weights * columns.sum()
-        short = (rows - rows.sum(-1, keepdim=True)).bfloat16()
-        return short @ k, short.mT @ q
+        rows = (out @ v.mT).float() * weights * columns[:, :1, :1]
+        return (rows - rows.sum(-1, keepdim=True),)
 
     return _feed(q, k, v, mask, read)
 
@@ -153,6 +154,45 @@ def feed_before(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, 
         rows = (out @ (v * columns).bfloat16().mT).float() * weights
         short = (rows - rows.sum(-1, keepdim=True)).bfloat16()
         return short @ k, short.mT @ q
+
+    return _feed(q, k, v, mask, read)
+
+
+def feed_other(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """A fold of columns that rows of another attention read, which are computed before."""
+
+    def read(q: Tensor, k: Tensor, v: Tensor, weights: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        out, columns = rest
+        others = torch.softmax((k[:, :ROWS] @ k.mT).float() + columns[:, :1, :1], -1)
+        rows = (out @ v.mT).float() * weights
+        short = (rows - rows.sum(-1, keepdim=True)).bfloat16()
+        return others, short @ k, short.mT @ q
+
+    return _feed(q, k, v, mask, read)
+
+
+def feed_after(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """A fold of columns of what is made of the rows beside it."""
+
+    def read(_: Tensor, k: Tensor, v: Tensor, weights: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        out, _ = rest
+        rows = (out @ v.mT).float() * weights
+        new = (rows - rows.sum(-1, keepdim=True)).bfloat16() @ k
+        again = (new.tanh()[..., :1] * weights).bfloat16()
+        return new, again.mT @ out
+
+    return _feed(q, k, v, mask, read)
+
+
+def feed_late(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """A fold of columns of what waits for another one."""
+
+    def read(_: Tensor, k: Tensor, v: Tensor, weights: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        out, columns = rest
+        again = (columns[:, :1, :1] * weights).bfloat16()
+        rows = (out @ v.mT).float() * weights
+        new = (rows - rows.sum(-1, keepdim=True)).bfloat16() @ k
+        return new, again.mT @ out
 
     return _feed(q, k, v, mask, read)
 
@@ -291,15 +331,18 @@ def test_gradients_are_two_launches(name: str) -> None:
     ("gradients", "across", "launches"),
     [
         (differentiate_odd, [0, 2], [4, 8]),
-        (feed_rows, [0, 1], [1, 2]),
+        (feed_rows, [0, 0], [1, 2]),
         (feed_last, [0, 1], [1, 2]),
         (feed_before, [0, 1], [1, 2]),
+        (feed_other, [0, 0, 1], [1, 2, 2]),
+        (feed_after, [0, 1], [1, 2]),
+        (feed_late, [0, 1], [1, 2]),
     ],
 )
 def test_what_is_no_pair_has_launches_of_its_own(
     gradients: Attention, across: Sequence[int], launches: Sequence[int]
 ) -> None:
-    """Factors that are copied first, and gradients of values that rows or products wait for."""
+    """Factors that are copied first, and folds of columns that rows or products wait for."""
     captured = make(gradients)
     prepared = prepare(captured)
     plans = find_joined(prepared)
