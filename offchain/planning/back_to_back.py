@@ -4,6 +4,10 @@ The scores of attention are such: a product of queries and keys, a softmax of ev
 product with the values. In the gradients other contractions fold the columns of such a matrix, row
 after row. A backend may compute a block of rows from end to end, so that what lies between the
 products never leaves its cache. Every fold keeps its order.
+
+Products of bfloat16 are joined on devices alone, where a launch is worth saving. So a product that
+shares a factor with the first one, and folds columns of other matrices like its own, joins them:
+the gradient of values, which folds the weights, runs beside that of keys.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +35,9 @@ _MOST_FACTOR_ELEMENTS = 1 << 20
 _MAX_EARLY = 16
 """The greatest number of tasks that run before a region, so that a contraction may follow it."""
 
+_MAX_LATE = 16
+"""The greatest number of tasks that run after a region, so that a contraction may wait for it."""
+
 _AXES_OF_MATRIX = 2
 
 MOST_ACROSS = 2
@@ -48,8 +55,9 @@ class BackToBack(Form):
         group: the region, whose columns are the contraction's.
         last: index of the contraction that folds the rows of an output of the region, if any.
         middle: index of that output.
-        across: contractions that fold columns of the same matrices, each from the first row to the
-            last one, and the index of what each folds: `middle`, or what the region reads.
+        across: contractions that fold columns of such matrices, each from the first row to the last
+            one, and the index of what each folds: `middle`, what the region reads, or what is
+            there before it, with as many rows and columns.
         nodes: the contractions by index, in this order.
     """
 
@@ -80,7 +88,7 @@ class BackToBack(Form):
         ),
         Precondition(
             "middle",
-            "what contractions fold is a value of the region, or what it reads",
+            "what contractions fold is a value of the region, or is there before it",
             lambda form: (
                 (form.last is None or form.middle is not None)
                 and (form.middle is None or form.middle in form.group.indices)
@@ -145,6 +153,7 @@ class _Joining(Generic[_UnitT]):
         self._joined: dict[int, Sequence[_UnitT | BackToBack]] = {}
         self._dropped: set[int] = set()
         self._early: set[int] = set()
+        self._late: set[int] = set()
         self._delayed: set[int] = set()
 
     def list_units(self) -> list[_UnitT | BackToBack]:
@@ -159,7 +168,7 @@ class _Joining(Generic[_UnitT]):
         if first is None or place in self._dropped:
             return
         self._drop(first)
-        self._early, self._delayed = set(), set()
+        self._early, self._late, self._delayed = set(), set(), set()
         last, middle = _find_last(self._program, group, self._readers, self._free, first)
         if last is not None and not self._take(last, middle, place):
             last = middle = None
@@ -170,11 +179,16 @@ class _Joining(Generic[_UnitT]):
             if fits and self._take(index, folded, place):
                 across.append((index, folded))
                 middle = folded if is_other else middle
+        for index, folded in self._list_beside(first):
+            if len(across) < MOST_ACROSS and self._take_beside(index, place):
+                across.append((index, folded))
         indices = [first, *(() if last is None else (last,)), *(index for index, _ in across)]
-        before = [self._order[later] for later in sorted(self._early)]
+        before, after = (
+            [self._order[other] for other in sorted(places)] for places in (self._early, self._late)
+        )
         ends = {index: nodes[index] for index in indices}
         joined = BackToBack(first, group, last, middle, tuple(across), ends)
-        self._joined[place] = [*before, joined]
+        self._joined[place] = [*before, joined, *after]
 
     def _take(self, index: int, folded: int | None, place: int) -> bool:
         """Let a contraction run at a place, if all that it reads besides may run before."""
@@ -183,11 +197,29 @@ class _Joining(Generic[_UnitT]):
         if found is None:
             return False
         self._early.update(found)
-        self._dropped.update(found)
-        self._free.difference_update(i for p in found for i in self._list_indices(self._order[p]))
+        self._move(found)
         self._delayed.add(self._places[index])
         self._drop(index)
         return True
+
+    def _take_beside(self, index: int, place: int) -> bool:
+        """Let a contraction wait for a place, if what reads it may run behind that."""
+        given = {*self._list_places(self._program.nodes[index].inputs)}
+        if given & self._late or any(i >= place for i in given):
+            return False
+        found = self._find_late(place, index)
+        if found is None:
+            return False
+        self._late.update(found)
+        self._move(found)
+        self._delayed.add(self._places[index])
+        self._drop(index)
+        return True
+
+    def _move(self, places: Collection[int]) -> None:
+        """Let tasks run beside a region, and not where they were."""
+        self._dropped.update(places)
+        self._free.difference_update(i for p in places for i in self._list_indices(self._order[p]))
 
     def _list_across(
         self, place: int, group: Group, first: int, middle: int | None
@@ -206,6 +238,22 @@ class _Joining(Generic[_UnitT]):
                 contraction = self._program.nodes[index]
                 is_only = all(i == folded or i not in group.indices for i in contraction.inputs)
                 if is_only and is_later and _folds_columns(contraction, folded, node, height):
+                    yield index, folded
+
+    def _list_beside(self, first: int) -> Iterator[tuple[int, int]]:
+        """Yield products of bfloat16 that share a factor with the first, and what they fold."""
+        node = self._program.nodes[first]
+        height = _count_rows(node, len(node.shape) - 2)
+        for shared in node.inputs:
+            for index in self._readers[shared]:
+                if index is None or index not in self._free:
+                    continue
+                contraction = self._program.nodes[index]
+                others = {*contraction.inputs} - {shared}
+                if not contraction.has_short_factors or len(others) != 1:
+                    continue
+                (folded,) = others
+                if _folds_columns(contraction, folded, node, height):
                     yield index, folded
 
     def _drop(self, index: int) -> None:
@@ -228,6 +276,25 @@ class _Joining(Generic[_UnitT]):
             found.add(later)
             for index in self._list_indices(self._order[later]):
                 waiting += self._list_places(self._program.nodes[index].inputs)
+        return found
+
+    def _find_late(self, place: int, index: int) -> set[int] | None:
+        """Return the places of what has to wait for an operator that waits for one, if it can."""
+        found: set[int] = set()
+        waiting = [i for i in self._readers[index] if i is not None]
+        while waiting:
+            later = self._places[waiting.pop()]
+            if later in found or later in self._late:
+                continue
+            if later == place or later in self._dropped or later in self._joined:
+                return None
+            if later > place:
+                continue
+            if len(found) == _MAX_LATE:
+                return None
+            found.add(later)
+            for each in self._list_indices(self._order[later]):
+                waiting += [i for i in self._readers[each] if i is not None]
         return found
 
     def _list_places(self, indices: Iterable[int]) -> list[int]:

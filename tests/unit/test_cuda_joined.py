@@ -106,6 +106,97 @@ def differentiate(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor
         return torch.autograd.grad(out, leaves, out.detach() * 2)
 
 
+def differentiate_odd(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """Gradients of an attention whose weights can't be read in vectors."""
+    return differentiate(q, k[:, :190], v[:, :190], mask[..., :190])
+
+
+def _feed(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, read: Callable[..., tuple[Tensor, ...]]
+) -> tuple[Tensor, ...]:
+    q, k, v = (x.bfloat16() for x in (q, k, v))
+    weights = torch.softmax((q @ k.mT).float() + mask, -1)
+    out = (weights.bfloat16() @ v).bfloat16()
+    columns = (weights.bfloat16().mT @ out).float()
+    return columns, *read(q, k, v, weights, out, columns)
+
+
+def feed_rows(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """A fold of columns that the rows beside it read."""
+
+    def read(
+        _: Tensor, __: Tensor, v: Tensor, weights: Tensor, *rest: Tensor
+    ) -> tuple[Tensor, ...]:
+        out, columns = rest
+        rows = (out @ v.mT).float() * weights * columns[:, :1, :1]
+        return (rows - rows.sum(-1, keepdim=True),)
+
+    return _feed(q, k, v, mask, read)
+
+
+def feed_last(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """A fold of columns that the last product of the rows beside it reads."""
+
+    def read(q: Tensor, k: Tensor, v: Tensor, weights: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        out, columns = rest
+        rows = (out @ v.mT).float() * weights
+        short = (rows - rows.sum(-1, keepdim=True)).bfloat16()
+        return short @ (k * columns).bfloat16(), short.mT @ q
+
+    return _feed(q, k, v, mask, read)
+
+
+def feed_before(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """A fold of columns that the first product of the rows beside it waits for."""
+
+    def read(q: Tensor, k: Tensor, v: Tensor, weights: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        out, columns = rest
+        rows = (out @ (v * columns).bfloat16().mT).float() * weights
+        short = (rows - rows.sum(-1, keepdim=True)).bfloat16()
+        return short @ k, short.mT @ q
+
+    return _feed(q, k, v, mask, read)
+
+
+def feed_other(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """A fold of columns that rows of another attention read, which are computed before."""
+
+    def read(q: Tensor, k: Tensor, v: Tensor, weights: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        out, columns = rest
+        others = torch.softmax((k[:, :ROWS] @ k.mT).float() + columns[:, :1, :1], -1)
+        rows = (out @ v.mT).float() * weights
+        short = (rows - rows.sum(-1, keepdim=True)).bfloat16()
+        return others, short @ k, short.mT @ q
+
+    return _feed(q, k, v, mask, read)
+
+
+def feed_after(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """A fold of columns of what is made of the rows beside it."""
+
+    def read(_: Tensor, k: Tensor, v: Tensor, weights: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        out, _ = rest
+        rows = (out @ v.mT).float() * weights
+        new = (rows - rows.sum(-1, keepdim=True)).bfloat16() @ k
+        again = (new.tanh()[..., :1] * weights).bfloat16()
+        return new, again.mT @ out
+
+    return _feed(q, k, v, mask, read)
+
+
+def feed_late(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """A fold of columns of what waits for another one."""
+
+    def read(_: Tensor, k: Tensor, v: Tensor, weights: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        out, columns = rest
+        again = (columns[:, :1, :1] * weights).bfloat16()
+        rows = (out @ v.mT).float() * weights
+        new = (rows - rows.sum(-1, keepdim=True)).bfloat16() @ k
+        return new, again.mT @ out
+
+    return _feed(q, k, v, mask, read)
+
+
 APART = [odd_depth, few_rows, odd_columns]
 
 
@@ -187,12 +278,13 @@ def test_rows_between_products_are_the_processor_s(attention: Attention, name: s
 
 
 @pytest.mark.slow
-def test_training_has_the_same_state() -> None:
+@pytest.mark.parametrize("name", CAPABILITIES)
+def test_training_has_the_same_state(name: str) -> None:
     """A GPT-2's attention and its gradients, whose weights both need, have the definition's."""
     recipe = set_precision(build("gpt2", "tiny"), "bf16")
-    captured = capture(recipe, trust=True, arithmetic=ARITHMETICS["hopper"])
-    prepared = prepare(captured)
-    assert find_joined(prepared)
+    captured = capture(recipe, trust=True, arithmetic=ARITHMETICS[name])
+    prepared = prepare(captured, name)
+    assert any(plan._pair for plan in find_joined(prepared))
     state, batch = list(captured.initial_state), captured.batch(0)
     expected = Executor(captured.program).run(state, batch, 0)
     assert encode(Executor(prepared).run(state, batch, 0)) == encode(expected)
@@ -216,15 +308,47 @@ def test_others_are_computed_one_after_the_other(attention: Attention) -> None:
     check(captured, prepared, draw_operands())
 
 
-def test_gradients_are_in_one_kernel_but_for_folds_of_columns() -> None:
-    """Those of queries come out of it; those of keys and values fold what it stores, or others."""
-    captured = make(differentiate)
-    prepared = prepare(captured)
+def count_launches(plan: JoinedProducts) -> int:
+    """Return how many launches a plan is."""
+    targets = [0] * len(plan._kept)
+    return len(plan.list_launches([0] * len(plan.operands), targets, lambda _: 0))
+
+
+@pytest.mark.parametrize("name", CAPABILITIES)
+def test_gradients_are_two_launches(name: str) -> None:
+    """Those of queries come out of the rows' kernel; the next one has those of keys and values."""
+    captured = make(differentiate, name)
+    prepared = prepare(captured, name)
     plans = find_joined(prepared)
-    assert [len(plan._fused.across) for plan in plans] == [0, 1]
+    assert [len(plan._fused.across) for plan in plans] == [0, 2]
     assert all(plan.form is not None for plan in plans)
+    assert [count_launches(plan) for plan in plans] == [1, 2]
     for operands in (draw_operands(), *list_cases()):
         check(captured, prepared, operands)
+
+
+@pytest.mark.parametrize(
+    ("gradients", "across", "launches"),
+    [
+        (differentiate_odd, [0, 2], [4, 8]),
+        (feed_rows, [0, 0], [1, 2]),
+        (feed_last, [0, 1], [1, 2]),
+        (feed_before, [0, 1], [1, 2]),
+        (feed_other, [0, 0, 1], [1, 2, 2]),
+        (feed_after, [0, 1], [1, 2]),
+        (feed_late, [0, 1], [1, 2]),
+    ],
+)
+def test_what_is_no_pair_has_launches_of_its_own(
+    gradients: Attention, across: Sequence[int], launches: Sequence[int]
+) -> None:
+    """Factors that are copied first, and folds of columns that rows or products wait for."""
+    captured = make(gradients)
+    prepared = prepare(captured)
+    plans = find_joined(prepared)
+    assert [len(plan._fused.across) for plan in plans] == across
+    assert [count_launches(plan) for plan in plans] == launches
+    check(captured, prepared, draw_operands())
 
 
 def test_products_are_not_joined_where_arithmetics_are_two() -> None:
@@ -269,9 +393,9 @@ BROKEN: dict[str, Callable[[Joined], Joined]] = {
 
 
 def test_devices_have_no_other_form() -> None:
-    """Whatever form is added has its trials of preconditions here."""
+    """Whatever form is added has its trials of preconditions here, or in `test_cuda_pairs.py`."""
     forms = {form.__name__ for form in Form.__subclasses__() if ".cuda." in form.__module__}
-    assert forms == {"Joined"}
+    assert forms == {"Joined", "Pair"}
     assert Joined.__post_init__ is Form.__post_init__
 
 

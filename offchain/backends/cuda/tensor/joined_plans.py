@@ -14,12 +14,13 @@ from moot.offchain.backends.cuda.regions.plans import FusedRegion
 from moot.offchain.backends.cuda.single import Flats, Reserve, launch_all
 from moot.offchain.backends.cuda.tensor import joined
 from moot.offchain.backends.cuda.tensor.joined_form import PART, WARPS_THREADS, Joined
+from moot.offchain.backends.cuda.tensor.pairs import ChainedPair, find_pair
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.rows import find_rows
 from moot.offchain.backends.cuda.tensor.tiles import ROWS
 from moot.offchain.backends.cuda.tiling import find_split
 from moot.offchain.commitments.tensors import NUMPY_TYPES
-from moot.offchain.planning.back_to_back import BackToBack
+from moot.offchain.planning.back_to_back import MOST_ACROSS, BackToBack
 from moot.offchain.planning.preconditions import make_form
 from moot.offchain.programs.graph import Node, Operand, Origin
 
@@ -128,15 +129,19 @@ class JoinedProducts:
         ]
         calls = [*zip(self._fused.nodes, of_nodes, strict=True)]
         count = 1 if self.form is None else 2
-        found = list[Launch]()
+        found, pair = list[Launch](), self._pair
         if self.form is None:
             found += self._multiply(*calls[0], places, reserve)
             writes = [places[index] for index in self._made]
             found += self._region.list_launches(of_region, writes, reserve)
         else:
             found.append(self._join(self.form, of_region, of_nodes, places))
-        for index, reads in calls[count:]:
+        beside = 0 if pair is None else len(self._fused.across)
+        for index, reads in calls[count : len(calls) - beside]:
             found += self._multiply(index, reads, places, reserve)
+        if pair is not None:
+            indices, of_both = zip(*calls[-beside:], strict=True)
+            found.append(pair.make_launch(of_both, [places[index] for index in indices]))
         return found
 
     def _multiply(
@@ -160,6 +165,14 @@ class JoinedProducts:
         turns = form.padded // PART
         parameters = [*of_region, *stores, *products, turns]
         return Launch(self._loaded, joined.count_blocks(form), parameters)
+
+    @cached_property
+    def _pair(self) -> ChainedPair | None:
+        """The plan of the contractions that fold columns, if these are two that are alike."""
+        if len(self._fused.across) != MOST_ACROSS:
+            return None
+        first, second = (self._nodes[index] for index, _ in self._fused.across)
+        return find_pair(self._machine, (first, second), self._block)
 
     @cached_property
     def _products(self) -> Mapping[int, Chained]:

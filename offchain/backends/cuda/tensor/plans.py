@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from moot.offchain.arithmetic.tensor.blocks import Block
+from moot.offchain.backends.cuda.kernel import Kernel
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
 from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.single import Flats, Reserve, launch_all
@@ -26,6 +27,11 @@ class Chained:
         node: the contraction, with a positive number of elements and of fold steps.
         block: how products are added up.
         tile: what each block of threads computes; None for what fits the machine.
+
+    Attributes:
+        matrices: the products that the contraction is.
+        tile: what each block of threads computes.
+        seen: where the rows of both factors are, None where they have to be copied.
     """
 
     is_launched = True
@@ -34,7 +40,7 @@ class Chained:
         self, machine: Machine, node: Node, block: Block, tile: AnyTile | None = None
     ) -> None:
         self._machine, self._node, self._block = machine, node, block
-        self._matrices = matrices = Matrices(node, find_split(node))
+        self.matrices = matrices = Matrices(node, find_split(node))
         self.tile = tile or choose_tile(
             matrices.sides,
             node.fold_length,
@@ -42,7 +48,7 @@ class Chained:
             machine.multiprocessors,
             has_groups=has_groups(machine.capability, block),
         )
-        self._seen = [rows.find_rows(matrices, axis) for axis in (0, 1)]
+        self.seen = rows.find_rows(matrices, 0), rows.find_rows(matrices, 1)
 
     @cached_property
     def _parts(self) -> list[laying.Parts | None]:
@@ -50,30 +56,43 @@ class Chained:
         if isinstance(self.tile, Tile):
             return [None, None]
         return [
-            laying.part(self._matrices, axis, side) if seen is None else None
-            for axis, (seen, side) in enumerate(zip(self._seen, self.tile.sides, strict=True))
+            laying.part(self.matrices, axis, side) if seen is None else None
+            for axis, (seen, side) in enumerate(zip(self.seen, self.tile.sides, strict=True))
         ]
 
     @cached_property
     def _copies(self) -> list[Any]:
         """For each factor what copies its rows, None where they are read in their tensor."""
-        load, matrices = self._machine.load, self._matrices
+        load, matrices = self._machine.load, self.matrices
         return [
             load(laying.make_kernel(matrices, axis, parts)) if seen is None else None
-            for axis, (seen, parts) in enumerate(zip(self._seen, self._parts, strict=True))
+            for axis, (seen, parts) in enumerate(zip(self.seen, self._parts, strict=True))
         ]
 
     @cached_property
     def _loaded(self) -> Any:
-        """The kernel, by the instruction that the tile is for."""
-        matrices, block, tile = self._matrices, self._block, self.tile
+        return self._machine.load(self.make_kernel())
+
+    def make_kernel(self) -> Kernel:
+        """Return the kernel, by the instruction that the tile is for."""
+        matrices, block, tile = self.matrices, self._block, self.tile
         if isinstance(tile, Tile):
-            a, b = (seen or rows.lay_out(matrices, axis) for axis, seen in enumerate(self._seen))
-            return self._machine.load(products.make_kernel(matrices, (a, b), tile, block))
-        first, second = (seen or parts for seen, parts in zip(self._seen, self._parts, strict=True))
+            a, b = (seen or rows.lay_out(matrices, axis) for axis, seen in enumerate(self.seen))
+            return products.make_kernel(matrices, (a, b), tile, block)
+        first, second = (seen or parts for seen, parts in zip(self.seen, self._parts, strict=True))
         assert first is not None
         assert second is not None
-        return self._machine.load(groups.make_kernel(matrices, (first, second), tile, block))
+        return groups.make_kernel(matrices, (first, second), tile, block)
+
+    @property
+    def blocks(self) -> int:
+        """The blocks of threads that the kernel has."""
+        return Output(self.matrices, self.tile.sides).blocks
+
+    @property
+    def turns(self) -> int:
+        """The parts of steps that it goes through."""
+        return -(-self._node.fold_length // self.tile.depth)
 
     def run(self, flats: Flats, _step: int) -> Tensor:
         """Return the output."""
@@ -85,7 +104,7 @@ class Chained:
         self, sources: Sequence[int], targets: Sequence[int], reserve: Reserve
     ) -> list[Launch]:
         """Return the launches: copies of factors, and the products."""
-        matrices, found, addresses = self._matrices, list[Launch](), list(sources[:1])
+        matrices, found, addresses = self.matrices, list[Launch](), list(sources[:1])
         for axis, (copy, parts) in enumerate(zip(self._copies, self._parts, strict=True)):
             address = sources[1 + axis]
             if copy is not None:
@@ -95,6 +114,4 @@ class Chained:
                 found.append(Launch(copy, blocks, [target, address]))
                 address = target
             addresses.append(address)
-        turns = -(-self._node.fold_length // self.tile.depth)
-        blocks = Output(matrices, self.tile.sides).blocks
-        return [*found, Launch(self._loaded, blocks, [targets[0], *addresses, turns])]
+        return [*found, Launch(self._loaded, self.blocks, [targets[0], *addresses, self.turns])]

@@ -3,7 +3,7 @@
 Those of warps are multiplied by `mma.sync`, those of warp groups by `wgmma`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -119,6 +119,9 @@ LEAST_STAGES = 3
 
 AnyTile = Tile | GroupTile
 
+Product = tuple[tuple[int, int], int]
+"""The rows and columns of a product, and how many such products there are."""
+
 STEP_CYCLES: Mapping[Tile, float] = {
     Tile((2, 4), (4, 8), stages=3): 400,
     Tile((2, 4), (4, 4)): 220,
@@ -156,11 +159,28 @@ def choose_tile(
     Large ones read less, small ones keep more multiprocessors busy. Those of warp groups are
     chosen where the device has them and they take less time: not where outputs are small.
     """
+    return choose_common_tile([(sides, batches)], steps, multiprocessors, has_groups=has_groups)
+
+
+def choose_common_tile(
+    products: Sequence[Product], steps: int, multiprocessors: int, *, has_groups: bool = False
+) -> AnyTile:
+    """Return the tile of several products of so many steps, which are computed at once."""
 
     def estimate(tile: AnyTile) -> float:
-        blocks = batches * prod(-(-x // side) for x, side in zip(sides, tile.sides, strict=True))
-        depth = -(-steps // tile.depth) * tile.depth
-        cycles = STEP_CYCLES[tile] if isinstance(tile, Tile) else GROUP_CYCLES[tile]
-        return -(-blocks // multiprocessors) * cycles * depth
+        return estimate_cycles(tile, products, steps, multiprocessors)
 
     return min(list_tiles(has_groups=has_groups), key=estimate)
+
+
+def estimate_cycles(
+    tile: AnyTile, products: Iterable[Product], steps: int, multiprocessors: int
+) -> float:
+    """Return about how many cycles products take that are computed at once in such tiles."""
+    blocks = sum(
+        batches * prod(-(-x // side) for x, side in zip(sides, tile.sides, strict=True))
+        for sides, batches in products
+    )
+    depth = -(-steps // tile.depth) * tile.depth
+    cycles = STEP_CYCLES[tile] if isinstance(tile, Tile) else GROUP_CYCLES[tile]
+    return -(-blocks // multiprocessors) * cycles * depth / DEPTH
