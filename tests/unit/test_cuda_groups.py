@@ -27,6 +27,7 @@ from moot.offchain.backends.cuda.tensor import groups, laying, rows, sums, tiles
 from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
 from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.groups import _Writer
+from moot.offchain.backends.cuda.tensor.outputs import Output
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.tiles import GROUP_CYCLES, GroupTile, Tile, choose_tile
 from moot.offchain.backends.cuda.tiling import find_split
@@ -102,14 +103,14 @@ def test_descriptors_are_read_as_the_table_of_layouts_has_them(*, is_turned: boo
     bits = start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 62
     found = read_descriptor(bits)
     assert found == (start, leading, stride, 0, 1)
-    places = locate(found, 256, is_turned=is_turned) - start
+    places = locate(found, 256, 2, is_turned=is_turned) - start
     for row, step in product(range(256), range(16)):
         expected = write_layout(row, step, is_turned=is_turned, leading=leading, stride=stride)
         assert places[row, step] == expected
     assert len({*places.reshape(-1).tolist()}) == places.size
     for other in (bits ^ 3 << 62, bits | 1 << 49):
         with pytest.raises(ValueError, match="another layout"):
-            locate(read_descriptor(other), 64, is_turned=is_turned)
+            locate(read_descriptor(other), 64, 2, is_turned=is_turned)
 
 
 def fill(context: Context, count: int) -> None:
@@ -509,7 +510,7 @@ def write_kernel(node: Node, tile: GroupTile) -> Kernel:
         rows.find_rows(matrices, axis) or laying.part(matrices, axis, tile.sides[axis])
         for axis in (0, 1)
     )
-    return groups.make_kernel(matrices, (a, b), tile, HOPPER)
+    return groups.make_kernel(Output(matrices, tile.sides), (a, b), tile, HOPPER)
 
 
 @pytest.mark.skipif(find_assembler() is None, reason="NVIDIA's assembler is not installed")

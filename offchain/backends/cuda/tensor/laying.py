@@ -9,7 +9,7 @@ from math import prod
 
 from llvmlite import ir
 
-from moot.offchain.backends.cuda.kernel import Context, Kernel, word
+from moot.offchain.backends.cuda.kernel import COPIED_BYTES, Context, Kernel, word
 from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.tensor.rows import PIECE, pad
 from moot.offchain.backends.cuda.tensor.tiles import VECTOR, WIDTH
@@ -25,13 +25,10 @@ _HALF = ir.IntType(16)
 _HALF_BITS = 16
 _VECTOR = ir.IntType(8 * WIDTH * VECTOR)
 
-STEPS = LINE_BYTES // WIDTH
-"""Steps of a part: a line of a panel."""
-
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Where the parts of a factor are that was copied: some rows at some steps each.
+    """Where the parts of a factor are that was copied or made: some rows at some steps each.
 
     A part is a panel of lines, which are rows, swizzled (`warpgroups.py`). Parts that follow each
     other have the same rows. What is behind the last row is multiplied, and stored by nobody.
@@ -41,12 +38,19 @@ class Parts:
         rows: the rows of a batch.
         steps: the steps of a row.
         side: the rows of a part, of which a multiple is 64.
+        width: the bytes of an element.
     """
 
     batches: int
     rows: int
     steps: int
     side: int
+    width: int = WIDTH
+
+    @property
+    def depth(self) -> int:
+        """The steps of a part: a line of a panel."""
+        return LINE_BYTES // self.width
 
     @property
     def part_bytes(self) -> int:
@@ -61,7 +65,7 @@ class Parts:
     @property
     def along(self) -> int:
         """The parts along steps."""
-        return -(-self.steps // STEPS)
+        return -(-self.steps // self.depth)
 
     @property
     def size(self) -> int:
@@ -74,6 +78,17 @@ class Parts:
         number = builder.add(builder.mul(batch, word(self.across)), tile)
         number = builder.add(builder.mul(number, word(self.along)), part)
         return builder.mul(number, word(self.part_bytes))
+
+    def find_vector(
+        self, context: Context, batch: ir.Value, row: ir.Value, step: ir.Value
+    ) -> ir.Value:
+        """Return how many bytes the vector that has an element is behind the first part's first."""
+        builder = context.builder
+        line, tile = _split(builder, row, self.side)
+        behind, number = _split(builder, step, self.depth)
+        start = self.locate(context, batch, tile, number)
+        vector = builder.udiv(behind, word(COPIED_BYTES // self.width))
+        return builder.add(start, swizzle(builder, line, vector))
 
 
 def part(matrices: Matrices, axis: int, side: int) -> Parts:
@@ -88,7 +103,7 @@ def count_blocks(matrices: Matrices, axis: int, parts: Parts | None = None) -> i
 
 def _count_tiles(matrices: Matrices, axis: int, parts: Parts | None) -> tuple[int, int]:
     """Return how often there are 64 rows, and 32 steps of each."""
-    steps = pad(matrices.node.fold_length) if parts is None else parts.along * STEPS
+    steps = pad(matrices.node.fold_length) if parts is None else parts.along * parts.depth
     return -(-matrices.sides[axis] // _LINES), steps // PIECE
 
 
@@ -152,7 +167,7 @@ class _Writer:
                 whole = builder.or_(whole, builder.shl(wide, _VECTOR(part * INDEX.width)))
             at, along = builder.add(first_line, line), builder.add(first_step, step)
             if self._parts is not None:
-                place = self._locate_in_part(context, self._parts, batch, at, along)
+                place = self._parts.find_vector(context, batch, at, along)
                 context.store(whole, builder.add(context.parameters[0], place))
                 continue
             with builder.if_then(builder.icmp_unsigned("<", at, word(self._count))):
@@ -160,18 +175,6 @@ class _Writer:
                 start = builder.mul(row, word(self._pieces * PIECE))
                 place = builder.mul(builder.add(start, along), word(WIDTH))
                 context.store(whole, builder.add(context.parameters[0], place))
-
-    @staticmethod
-    def _locate_in_part(
-        context: Context, parts: Parts, batch: ir.Value, row: ir.Value, step: ir.Value
-    ) -> ir.Value:
-        """Return how many bytes a vector is behind the first part's first one."""
-        builder = context.builder
-        line, tile = _split(builder, row, parts.side)
-        behind, number = _split(builder, step, STEPS)
-        start = parts.locate(context, batch, tile, number)
-        vector = builder.udiv(behind, word(VECTOR))
-        return builder.add(start, swizzle(builder, line, vector))
 
 
 def _split(builder: ir.IRBuilder, number: ir.Value, size: int) -> tuple[ir.Value, ir.Value]:

@@ -73,7 +73,8 @@ class Chained:
         first, second = (seen or parts for seen, parts in zip(self._seen, self._parts, strict=True))
         assert first is not None
         assert second is not None
-        return self._machine.load(groups.make_kernel(matrices, (first, second), tile, block))
+        output = Output(matrices, tile.sides)
+        return self._machine.load(groups.make_kernel(output, (first, second), tile, block))
 
     def run(self, flats: Flats, _step: int) -> Tensor:
         """Return the output."""
@@ -96,5 +97,5 @@ class Chained:
                 address = target
             addresses.append(address)
         turns = -(-self._node.fold_length // self.tile.depth)
-        blocks = Output(matrices, self.tile.sides).blocks
+        blocks = Output(matrices, self.tile.sides).count_blocks(matrices.batches)
         return [*found, Launch(self._loaded, blocks, [targets[0], *addresses, turns])]

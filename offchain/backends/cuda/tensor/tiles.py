@@ -1,12 +1,12 @@
 """Tiles of products of bfloat16: how large those of blocks and of warps are, and how deep.
 
-Those of warps are multiplied by `mma.sync`, those of warp groups by `wgmma`.
+Those of warps are multiplied by `mma.sync`, those of warp groups by `wgmma`, which also multiplies
+bytes (`exact/tiles.py`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 from moot.offchain.backends.cuda import warpgroups
 from moot.offchain.backends.cuda.kernel import WARP
@@ -84,19 +84,23 @@ class GroupTile:
         columns: the columns, all of one product.
         stages: as many parts are multiplied, or on their way to shared memory: three or more,
             since two are being multiplied while the next one is brought.
+        width: the bytes of a factor's element.
     """
 
     groups: int
     columns: int
     stages: int = 4
-
-    depth: ClassVar[int] = warpgroups.LINE_BYTES // WIDTH
-    """The steps of a part: a line of a panel."""
+    width: int = WIDTH
 
     def __post_init__(self) -> None:
         """Refuse what the kernel does not compute."""
         assert self.stages >= LEAST_STAGES
         assert self.columns in warpgroups.COLUMNS
+
+    @property
+    def depth(self) -> int:
+        """The steps of a part: a line of a panel."""
+        return warpgroups.LINE_BYTES // self.width
 
     @property
     def threads(self) -> int:
@@ -135,7 +139,7 @@ GROUP_CYCLES: Mapping[GroupTile, float] = {
     GroupTile(1, 64): 50,
 }
 """The same for tiles of warp groups, where the device has them. Tensor cores make 2,048 products
-a cycle, so 256 cycles are the least for 128 by 256."""
+a cycle, so 256 cycles are the least for 128 by 256; of bytes they make 4,096, 32 steps in that."""
 
 
 def list_tiles(*, has_groups: bool) -> Sequence[AnyTile]:
