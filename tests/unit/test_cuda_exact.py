@@ -87,7 +87,7 @@ def test_a_warp_multiplies_as_the_instruction_is_defined(capability: tuple[int, 
         assert sums_[lane, element] == expected[locate(size.name, "c", lane, element)]
 
 
-OF_WARPS = list_tiles((8, 0))[0]
+OF_WARPS = next(iter(list_tiles((8, 0))))
 """The tile of devices that have no products of warp groups."""
 
 

@@ -145,8 +145,7 @@ class _Group:
             if not np.array_equal(self._read(places, order.width), factor):
                 raise MisusedError(f"{self._name}: a factor changes while it is multiplied")
         if order.block is None:
-            found = a.astype(np.int32) @ b.astype(np.int32).T
-            self._sums[order.sums].view(np.int32)[:] += found
+            self._sums[order.sums] += (a.astype(np.int32) @ b.astype(np.int32).T).view(np.uint32)
             return
         first, second = np.broadcast_arrays(a[:, None], b[None])
         found = add_chains(self._block or order.block, first, second, self._sums[order.sums])

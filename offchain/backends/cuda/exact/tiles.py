@@ -3,16 +3,15 @@
 Those of warps are multiplied by `mma.sync`, those of warp groups by `wgmma`.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from moot.offchain.backends.cuda.exact.residues import PIECE
 from moot.offchain.backends.cuda.kernel import INSTRUCTIONS, WARP, Instruction
-from moot.offchain.backends.cuda.tensor import tiles
 from moot.offchain.backends.cuda.tensor.generations import has_groups
-from moot.offchain.backends.cuda.tensor.tiles import GroupTile
+from moot.offchain.backends.cuda.tensor.tiles import BYTE_CYCLES, GroupTile, find_fastest
 
 STEPS_AT_ONCE = 1 << 16
 """The steps whose products 32 bits hold: 2^16 of at most 2^14."""
@@ -20,11 +19,6 @@ STEPS_AT_ONCE = 1 << 16
 _STEP_CYCLES = 600
 """About the cycles that a multiprocessor takes for 32 steps of a tile of warps: a product of 4,096
 cubed takes 900 on an H200, with what comes before and behind it."""
-
-GROUP_CYCLES: Mapping[GroupTile, float] = {
-    replace(tile, width=1): cycles for tile, cycles in tiles.GROUP_CYCLES.items()
-}
-"""The same for tiles of warp groups, where the device has them: estimates."""
 
 _LEAST_ELEMENTS = 64 * 64
 """Smaller outputs are left to warps: most of what a warp group multiplies would be nobody's."""
@@ -67,10 +61,14 @@ class Tile:
 AnyTile = Tile | GroupTile
 
 
-def list_tiles(capability: tuple[int, int]) -> Sequence[AnyTile]:
-    """Return the tiles for devices of a compute capability, that of warps first."""
+def list_tiles(capability: tuple[int, int]) -> Mapping[AnyTile, float]:
+    """Return the tiles for devices of a compute capability, that of warps first, and their cycles.
+
+    Those of 32 steps, all estimated.
+    """
     instruction = INSTRUCTIONS[max(least for least in INSTRUCTIONS if least <= capability)]
-    return [Tile(instruction), *(GROUP_CYCLES if has_groups(capability, None) else ())]
+    of_groups = BYTE_CYCLES.items() if has_groups(capability, None) else ()
+    return dict[AnyTile, float]([(Tile(instruction), _STEP_CYCLES), *of_groups])
 
 
 def choose_tile(
@@ -84,13 +82,7 @@ def choose_tile(
 
     Those of warp groups are chosen where the device has them, but for small outputs.
     """
-    of_warps, *of_groups = list_tiles(capability)
+    every = list_tiles(capability)
     if prod(sides) < _LEAST_ELEMENTS:
-        return of_warps
-
-    def estimate(tile: AnyTile) -> float:
-        blocks = matrices * prod(-(-x // side) for x, side in zip(sides, tile.sides, strict=True))
-        cycles = GROUP_CYCLES[tile] if isinstance(tile, GroupTile) else _STEP_CYCLES
-        return -(-blocks // multiprocessors) * cycles * -(-steps // tile.depth) * tile.depth
-
-    return min((of_warps, *of_groups), key=estimate)
+        return next(iter(every))
+    return find_fastest(every, sides, steps, matrices, multiprocessors)

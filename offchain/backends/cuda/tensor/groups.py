@@ -1,10 +1,10 @@
 """Products by warp groups: both factors are read from shared memory, by `wgmma`.
 
-An element of bfloat16 is one chain of blocks, as in `products.py`, of bytes a sum of integers. Parts
-of 128 bytes of each row are in panels with the 128-byte swizzle, several of them: two are being
-multiplied or were, the others are on their way. A factor that was copied, or made for this, is in
-such parts in device memory, too, and comes in bulk, one copy for a part, which a barrier counts; one
-of bfloat16 that is read where it is comes in vectors, which threads place.
+An element of bfloat16 is one chain of blocks, as in `products.py`, of bytes a sum of integers.
+Parts of 128 bytes of each row are in panels with the 128-byte swizzle, several of them: two are
+being multiplied or were, the others are on their way. A factor that was copied, or made for this,
+is in such parts in device memory, too, and comes in bulk, one copy for a part, which a barrier
+counts; one that is read where it is comes in vectors, which threads place.
 
 The kernel takes for granted, and the constructors of what it is given refuse otherwise: panels of
 whole patterns (`GroupTile`), vectors that begin at multiples of 16 bytes (`find_rows`), parts of as
@@ -21,12 +21,12 @@ from itertools import product
 from llvmlite import ir
 
 from moot.offchain.arithmetic.tensor.blocks import Block
-from moot.offchain.backends.cuda.kernel import Bulk, Context, Copy, Kernel, Loop, word
+from moot.offchain.backends.cuda.kernel import COPIED_BYTES, Bulk, Context, Copy, Kernel, Loop, word
 from moot.offchain.backends.cuda.tensor.copies import Copies
 from moot.offchain.backends.cuda.tensor.laying import Parts
 from moot.offchain.backends.cuda.tensor.outputs import Element, Tiles
 from moot.offchain.backends.cuda.tensor.rows import Rows
-from moot.offchain.backends.cuda.tensor.tiles import VECTOR, WIDTH, GroupTile
+from moot.offchain.backends.cuda.tensor.tiles import GroupTile
 from moot.offchain.backends.cuda.warpgroups import (
     GROUP,
     LINE_BYTES,
@@ -67,7 +67,7 @@ def make_kernel(
         output: where elements begin and go, in tiles of the same sides.
         factors: where both factors are.
         tile: what each block of threads computes.
-        block: how products of bfloat16 are added up; None if the factors are bytes, in parts.
+        block: how products of bfloat16 are added up; None if the factors are bytes.
     """
     writer = _Writer(output, factors, tile, block)
     loop = Loop(_TURNS, (writer.advance, writer.orders, writer.follow))
@@ -199,8 +199,8 @@ class _Writer:
 
             def place(line: ir.Value, element: ir.Value, axis: int = axis) -> ir.Value:
                 """Return where a vector is: of a turned factor a line has one of each panel."""
-                vector = builder.udiv(element, word(VECTOR))
-                each = word(LINE_BYTES // WIDTH // VECTOR)
+                vector = builder.udiv(element, word(COPIED_BYTES // self._tile.width))
+                each = word(LINE_BYTES // COPIED_BYTES)
                 panel, own = builder.udiv(vector, each), builder.urem(vector, each)
                 offset = builder.add(buffer, word(self._behind[axis]))
                 panel = builder.mul(panel, word(self._tile.depth * LINE_BYTES))

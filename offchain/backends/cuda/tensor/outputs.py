@@ -10,7 +10,7 @@ from llvmlite import ir
 from moot.offchain.backends.cuda.elements import Variable, ravel, read, write
 from moot.offchain.backends.cuda.kernel import Context, word
 from moot.offchain.backends.cuda.matrices import Matrices
-from moot.offchain.native import vectors
+from moot.offchain.native import emit, vectors
 from moot.offchain.native.vectors import INDEX
 
 _MOST_BAND = 16
@@ -119,6 +119,7 @@ class Output(Tiles):
         self._matrices = matrices
 
     def start(self, context: Context, elements: Iterable[Element], address: ir.Value) -> None:
+        """Set elements to their initial values, whose tensor is at an address."""
         node = self._matrices.node
         nothing = [Variable(word(0), 0, 0)] * len(node.fold_shape)
 
@@ -135,7 +136,8 @@ class Output(Tiles):
         def store_one(cell: int, variables: list[Variable], inside: ir.Value) -> None:
             with builder.if_then(inside):
                 linear = ravel(context, (it.value for it in variables), node.shape)
-                value = vectors.splat(builder, context.get_cell(cell), 1)
+                found = context.get_cell(cell, emit.ELEMENTS[node.dtype])
+                value = vectors.splat(builder, found, 1)
                 write(context, node.dtype, value, address, linear)
 
         self._each(context, elements, store_one)

@@ -5,11 +5,12 @@ bytes (`exact/tiles.py`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Protocol, TypeVar
 
 from moot.offchain.backends.cuda import warpgroups
-from moot.offchain.backends.cuda.kernel import WARP
+from moot.offchain.backends.cuda.kernel import COPIED_BYTES, WARP
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16
 """What one instruction multiplies."""
@@ -17,7 +18,7 @@ ROWS, COLUMNS, DEPTH = 16, 8, 16
 WIDTH = 2
 """Bytes of an element."""
 
-VECTOR = 8
+VECTOR = COPIED_BYTES // WIDTH
 """Elements that a thread moves at once."""
 
 
@@ -139,7 +140,59 @@ GROUP_CYCLES: Mapping[GroupTile, float] = {
     GroupTile(1, 64): 50,
 }
 """The same for tiles of warp groups, where the device has them. Tensor cores make 2,048 products
-a cycle, so 256 cycles are the least for 128 by 256; of bytes they make 4,096, 32 steps in that."""
+a cycle, so 256 cycles are the least for 128 by 256."""
+
+BYTE_CYCLES: Mapping[GroupTile, float] = {
+    replace(tile, width=1): cycles for tile, cycles in GROUP_CYCLES.items()
+}
+"""The same for 32 steps of bytes, of which tensor cores make 4,096 products a cycle."""
+
+
+class Sized(Protocol):
+    """A tile of any kind.
+
+    Attributes:
+        sides: the rows and columns of a block.
+        depth: the steps of a part.
+    """
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Return them."""
+
+    @property
+    def depth(self) -> int:
+        """Return them."""
+
+
+_Any = TypeVar("_Any", bound=Sized)
+
+
+def find_fastest(
+    cycles: Mapping[_Any, float],
+    sides: tuple[int, int],
+    steps: int,
+    matrices: int,
+    multiprocessors: int,
+) -> _Any:
+    """Return the tile whose waves of blocks are estimated to take least.
+
+    Large ones read less, small ones keep more multiprocessors busy.
+
+    Args:
+        cycles: tiles, and what a multiprocessor takes for some steps of them.
+        sides: the rows and columns of a product.
+        steps: its steps.
+        matrices: how many products there are.
+        multiprocessors: how many compute them.
+    """
+
+    def estimate(tile: _Any) -> float:
+        blocks = matrices * prod(-(-x // side) for x, side in zip(sides, tile.sides, strict=True))
+        depth = -(-steps // tile.depth) * tile.depth
+        return -(-blocks // multiprocessors) * cycles[tile] * depth
+
+    return min(cycles, key=estimate)
 
 
 def list_tiles(*, has_groups: bool) -> Sequence[AnyTile]:
@@ -157,14 +210,9 @@ def choose_tile(
 ) -> AnyTile:
     """Return the tile of products with so many rows and columns, and so many steps.
 
-    Large ones read less, small ones keep more multiprocessors busy. Those of warp groups are
-    chosen where the device has them and they take less time: not where outputs are small.
+    Those of warp groups are chosen where the device has them and they take less time: not where
+    outputs are small.
     """
-
-    def estimate(tile: AnyTile) -> float:
-        blocks = batches * prod(-(-x // side) for x, side in zip(sides, tile.sides, strict=True))
-        depth = -(-steps // tile.depth) * tile.depth
-        cycles = STEP_CYCLES[tile] if isinstance(tile, Tile) else GROUP_CYCLES[tile]
-        return -(-blocks // multiprocessors) * cycles * depth
-
-    return min(list_tiles(has_groups=has_groups), key=estimate)
+    every = dict[AnyTile, float]([*STEP_CYCLES.items(), *GROUP_CYCLES.items()])
+    cycles = {tile: every[tile] for tile in list_tiles(has_groups=has_groups)}
+    return find_fastest(cycles, sides, steps, batches, multiprocessors)
