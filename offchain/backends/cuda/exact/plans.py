@@ -160,9 +160,9 @@ def plan_sum(machine: Machine, node: Node) -> Plan:
     Raises:
         ProgramError: it has too many terms.
     """
-    if node.kind is Kind.CONTRACT and _LEAST_STEPS <= node.fold_length <= MOST_STEPS:
-        if min(Matrices(node, find_split(node)).sides) >= _LEAST_SIDE:
-            return Multiplied(machine, node)
+    is_product = node.kind is Kind.CONTRACT and _LEAST_STEPS <= node.fold_length <= MOST_STEPS
+    if is_product and min(Matrices(node, find_split(node)).sides) >= _LEAST_SIDE:
+        return Multiplied(machine, node)
     plan = Summed(machine, node)
     plan.make_kernel()
     return plan
