@@ -14,7 +14,14 @@ import pytest
 from llvmlite import ir
 
 from moot.offchain.arithmetic import float32
-from moot.offchain.arithmetic.tensor.blocks import AMPERE, BFLOAT16, BLOCKS, HOPPER, add_block
+from moot.offchain.arithmetic.tensor.blocks import (
+    AMPERE,
+    BFLOAT16,
+    BLOCKS,
+    HOPPER,
+    Block,
+    add_block,
+)
 from moot.offchain.backends.cuda import emulated, flights, ptx, warpgroups
 from moot.offchain.backends.cuda.backend import Cuda
 from moot.offchain.backends.cuda.driver import Driver
@@ -79,20 +86,23 @@ DEEP = {
 Change = Callable[[pytest.MonkeyPatch], None]
 
 
-def write_layout(row: int, step: int, *, is_turned: bool, leading: int, stride: int) -> int:
+def write_layout(
+    row: int, step: int, *, is_turned: bool, leading: int, stride: int, width: int = 2
+) -> int:
     """Return where an element is, by the table of canonical layouts of PTX ISA 8.5.
 
     K-major ((8, m), (T, 2k)) : ((8T, SBO), (1, T)), MN-major ((T, 8, m), (8, k)) : ((1, T, LBO),
-    (8T, SBO)), in elements, T = 8; then Swizzle<3, 4, 3> of the bytes.
+    (8T, SBO)), in elements, T = 16 bytes; then Swizzle<3, 4, 3> of the bytes.
     """
+    t = 16 // width
     if is_turned:
         low, middle, high = row % 8, row // 8 % 8, row // 64
         element = (
             low + 8 * middle + leading // 2 * high + 64 * (step % 8) + stride // 2 * (step // 8)
         )
     else:
-        element = 64 * (row % 8) + stride // 2 * (row // 8) + step % 8 + 8 * (step // 8)
-    place = 2 * element
+        element = 8 * t * (row % 8) + stride // width * (row // 8) + step % t + t * (step // t)
+    place = width * element
     return place ^ ((place & 0b1110000000) >> 3)
 
 
@@ -129,7 +139,9 @@ def show(context: Context) -> None:
     context.publish_copies()
 
 
-def make_kernel(columns: int, *, is_turned: tuple[bool, bool], change: str = "") -> Kernel:
+def make_kernel(
+    columns: int, *, is_turned: tuple[bool, bool], change: str = "", block: Block | None = HOPPER
+) -> Kernel:
     """Return a kernel of one product, whose factors and sum are copied from and to memory."""
     sizes = 64 * 128, columns * 128
     count = sum(sizes) // 16
@@ -159,7 +171,7 @@ def make_kernel(columns: int, *, is_turned: tuple[bool, bool], change: str = "")
             context.store(value, builder.add(context.parameters[1], at))
 
     ahead = 2048 if is_turned[0] else 32, 2048 if is_turned[1] else 32
-    order = Multiply(columns, HOPPER, is_turned, (0, 2), ahead, 4)
+    order = Multiply(columns, block, is_turned, (0, 2), ahead, 4)
     orders = Orders((Fence(), order, Commit(), Await(0)))
     steps = (lambda context: fill(context, count), show, point, orders, end)
     kinds = {"cells": 4 + columns // 2, "groups": 1, "copies": count // 128}
