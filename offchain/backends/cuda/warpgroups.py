@@ -8,9 +8,9 @@ whose sums are 32-bit integers that wrap around.
 
 All layouts here are those of the 128-byte swizzle. A factor is in panels of lines of 128 bytes.
 A line is steps of a row, 64 of bfloat16 or 128 of bytes, or, where a factor of bfloat16 is turned,
-64 rows at one step; no factor of bytes may be turned (PTX ISA 8.5, section 9.7.15.5.2, and 9.0
-likewise: `imm-trans` is for .f16 and .bf16 alone). The 16 bytes of number c of line number l are
-those of number c ^ (l % 8) among the 128 that the line has.
+64 rows at one step; no factor of bytes may be turned (PTX ISA 9.0, `wgmma.mma_async`: transposition
+is for .f16 and .bf16 alone; CUTLASS's traits of S32S8S8_SS_TN have K-major factors). The 16 bytes
+of number c of line number l are those of number c ^ (l % 8) among the 128 that the line has.
 """
 
 from dataclasses import dataclass
@@ -68,6 +68,8 @@ class Multiply:
     g = t % 32 // 4 and r = t % 4, is the element of
 
         row 16 w + g + 8 (j // 2 % 2), column 8 (j // 4) + 2 r + j % 2
+
+    of binary32 and of integers (CUTLASS has one layout, CLayout_64xN, for both).
 
     Attributes:
         columns: one of `COLUMNS`.
