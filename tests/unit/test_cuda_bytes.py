@@ -475,7 +475,8 @@ def test_a_device_computes_the_processor_s_products(kind: str) -> None:
 def list_kernels() -> Iterator[Kernel]:
     """Yield kernels of products in `exact` and of INT8 that are read in place and copied."""
     for tile in BYTE_CYCLES:
-        for node in (make_product(1024, 2304, 768), make_batched(3, 140, 270, 390)):
+        long = make_product(140, 270, 70_000)
+        for node in (make_product(1024, 2304, 768), make_batched(3, 140, 270, 390), long):
             layout = lay_out(node, tile)
             yield make_products(layout, tile)
             yield residues.make_kernel(layout.cuts[0], layout.read_factor(0, residues.SOURCE))

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 
 from llvmlite import ir
 
+from moot.offchain.backends.cuda.exact import tiles
 from moot.offchain.backends.cuda.exact.residues import Cut
-from moot.offchain.backends.cuda.exact.tiles import STEPS_AT_ONCE
 from moot.offchain.backends.cuda.kernel import Context, word
 from moot.offchain.backends.cuda.tensor.outputs import Element, Tiles
 from moot.offchain.native.vectors import BYTE, INDEX, WORD
 
 _BITS = 32
-_LARGEST = STEPS_AT_ONCE << 14
+_LARGEST = tiles.STEPS_AT_ONCE << 14
 """No sum has a larger magnitude, but for a residue that it began with."""
 
 
@@ -40,12 +40,15 @@ class Residues(Tiles):
     def __init__(self, cuts: tuple[Cut, Cut], sides: tuple[int, int]) -> None:
         super().__init__((cuts[0].rows, cuts[1].rows), sides)
         self._moduli = cuts[0].moduli
+        self._is_long = cuts[0].steps > tiles.STEPS_AT_ONCE
 
     def start(self, context: Context, elements: Iterable[Element], address: ir.Value) -> None:
-        """Set sums to the residues that are at an address, or to zeros if it is none."""
+        """Set sums to zeros, or to the residues at an address, if there are sums of more steps."""
         builder, every = context.builder, list(elements)
         for element in every:
             context.set_cell(element.cell, INDEX(0))
+        if not self._is_long:
+            return
         with builder.if_then(builder.icmp_unsigned("!=", address, word(0))):
             matrix, firsts = self._place(context)
             for element in every:
