@@ -374,6 +374,10 @@ def _list_product(row: dict[str, Any]) -> tuple[object, ...]:
     return row["shape"], lines, row["equal"], f"{row['tflops']:.1f}", _write_ratio(row)
 
 
+def _list_tile(row: dict[str, Any]) -> tuple[object, ...]:
+    return row["shape"], row["tile"], row["equal"], f"{row['tflops']:.1f}", _write_ratio(row)
+
+
 def _list_step(row: dict[str, Any]) -> tuple[object, ...]:
     seconds = f"{row['seconds']:.4f}" if "seconds" in row else "failed"
     return row["program"], row["side"], row.get("launches", "-"), seconds
@@ -388,6 +392,8 @@ _TENSOR_TABLES: Mapping[str, tuple[str, Callable[[dict[str, Any]], tuple[object,
         "product of bfloat16 | tile | TFLOP/s",
         lambda row: (row["shape"], row["tile"], f"{row['tflops']:.1f}"),
     ),
+    "bytes": ("product of bytes | tile | equal bits | TOP/s | stock/ours", _list_tile),
+    "exact": ("product in `exact` | tile | equal bits | TFLOP/s | stock/ours", _list_tile),
     "steps": ("step in bfloat16 | side | launches | s", _list_step),
 }
 """The tables of rows about tensor cores: their heads, and the cells of a row."""

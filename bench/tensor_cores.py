@@ -1,16 +1,18 @@
 """A device's tensor cores: what they add up, beside the definition, and how fast products are.
 
 There are rows of several parts, in turn, as long as there is time: the trial of blocks, millions of
-blocks that are drawn, products beside cuBLAS's, steps beside eager and compiled torch in bfloat16,
-and states beside the processor's. A part that fails says why, and the others go on.
+blocks that are drawn, products beside cuBLAS's, of bfloat16, of bytes and in `exact`, steps beside
+eager and compiled torch in bfloat16, and states beside the processor's. A part that fails says why,
+and the others go on.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ import torch
 from moot.bench import device as whole
 from moot.bench.models import Stock, make_stock_step
 from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.table import find_arithmetic
@@ -31,10 +34,10 @@ from moot.offchain.frontend.precision import set_precision
 from moot.offchain.frontend.recipe import TrainingRecipe
 from moot.offchain.programs.graph import Node
 
-PARTS = ("trial", "volume", "products", "tiles", "steps", "states")
+PARTS = ("trial", "volume", "products", "tiles", "bytes", "exact", "steps", "states")
 
 TILED = ((1024, 768, 3072), (4096, 4096, 4096))
-"""Products that are timed in every tile."""
+"""Products that are timed in every tile, those of bytes and in `exact`, too."""
 
 BLOCKS_DRAWN = {False: 10**8, True: 10**4}
 """Blocks that are compared with the definition; few for a trial."""
@@ -130,7 +133,8 @@ def _write(value: object) -> str:
 def is_right(found: Row) -> bool:
     """Whether nothing that was compared was wrong, and no part failed."""
     rows = [*found.get("trial", []), *found.get("volume", [])]
-    is_equal = all(row["equal"] for row in found.get("products", []))
+    products = (row for part in ("products", "bytes", "exact") for row in found.get(part, []))
+    is_equal = all(row["equal"] for row in products)
     is_equal &= all(row["equal"] == row["steps"] for row in found.get("states", []))
     return is_equal and not found.get("errors") and not any(row["wrong"] for row in rows)
 
@@ -161,7 +165,7 @@ class _Bench:
 
     def trial(self) -> Iterator[Row]:
         """Yield what the trial says of each instruction, and which blocks come closest."""
-        for tried in self._examination.try_blocks():
+        for tried in (*self._examination.try_blocks(), *self._examination.try_bytes()):
             yield tried._asdict()
 
     def volume(self) -> Iterator[Row]:
@@ -185,8 +189,7 @@ class _Bench:
 
     def tiles(self) -> Iterator[Row]:
         """Yield the speed of each tile in products that are large, and in small ones."""
-        shapes = whole.TINY_PRODUCTS if self._is_tiny else TILED
-        for shape in shapes:
+        for shape in self._tiled:
             rows, steps, columns = shape
             node = make_product(shape, is_turned=True)
             factors = (np.full(s, _ONE, np.uint16) for s in ((rows, steps), (columns, steps)))
@@ -195,6 +198,63 @@ class _Bench:
                 seconds = self._time([partial(plan.run, tensors, 0)])[0]
                 speed = 2e-12 * rows * steps * columns / seconds
                 yield {"shape": " x ".join(map(str, shape)), "tile": name, "tflops": speed}
+
+    def bytes(self) -> Iterator[Row]:
+        """Yield for each tile of bytes its sums' agreement, and its speed beside torch's."""
+        rng = np.random.default_rng(0)
+        for shape in self._tiled:
+            rows, steps, columns = shape
+            a, b = (
+                rng.integers(-128, 128, s).astype(np.int8)
+                for s in ((rows, steps), (columns, steps))
+            )
+            sample = _Sample(a, b)
+            expected = sample.a.astype(np.int32) @ sample.b.astype(np.int32).T
+            stock = list[Callable[[], object]]()
+            if whole.has_stock(self._backend):
+                x, y = (torch.from_numpy(t).cuda() for t in (a, b))
+                stock.append(partial(torch._int_mm, x, y.t()))  # noqa: SLF001 - torch's name
+            plans = self._examination.plan_byte_tiles(make_byte_product(shape))
+            tensors = [None, *map(self._device.admit, (a, b))]
+            yield from self._time_tiles(shape, plans, tensors, (sample, expected), stock)
+
+    def exact(self) -> Iterator[Row]:
+        """Yield for each tile of products in `exact` their bits' agreement, and their speed."""
+        rng, processor = np.random.default_rng(0), get_backend("cpu", EXACT)
+        for shape in self._tiled:
+            rows, steps, columns = shape
+            a, b = (rng.standard_normal(s, np.float32) for s in ((rows, steps), (steps, columns)))
+            sample = _Sample(a, b.T)
+            few = processor.plan(whole.make_product(SAMPLED, steps, SAMPLED), EXACT)
+            expected = few.run([None, sample.a, np.ascontiguousarray(sample.b.T)], 0)
+            stock = list[Callable[[], object]]()
+            if whole.has_stock(self._backend):
+                torch.backends.cuda.matmul.allow_tf32 = False
+                stock.append(partial(torch.matmul, *(torch.from_numpy(t).cuda() for t in (a, b))))
+            plans = self._examination.plan_exact_tiles(whole.make_product(*shape))
+            tensors = [None, *map(self._device.admit, (a, b))]
+            yield from self._time_tiles(shape, plans, tensors, (sample, expected), stock)
+
+    def _time_tiles(
+        self,
+        shape: tuple[int, int, int],
+        plans: Iterable[tuple[str, Any]],
+        tensors: Sequence[Any],
+        known: tuple["_Sample", npt.NDArray[Any]],
+        stock: Sequence[Callable[[], object]],
+    ) -> Iterator[Row]:
+        """Yield a row of each plan of a product: its agreement with a sample, and its speed."""
+        (sample, expected), work = known, 2e-12 * prod(shape)
+        for name, plan in plans:
+            found = self._device.fetch(plan.run(tensors, 0))
+            seconds = self._time([partial(plan.run, tensors, 0), *stock])
+            is_equal = not sample.count_wrong(found, expected)
+            row: Row = {"shape": " x ".join(map(str, shape)), "tile": name, "equal": is_equal}
+            yield row | {"tflops": work / seconds[0]} | whole.compare(seconds)
+
+    @property
+    def _tiled(self) -> Sequence[tuple[int, int, int]]:
+        return whole.TINY_PRODUCTS if self._is_tiny else TILED
 
     def _time(self, sides: Sequence[Callable[[], object]]) -> list[float]:
         """Return the seconds of each side, asked for as often as a step asks."""
@@ -212,8 +272,9 @@ class _Bench:
         given = b if is_turned else np.ascontiguousarray(b.T)
         plan = device.plan(make_product(shape, is_turned=is_turned), self._arithmetic)
         tensors = [None, device.admit(a), device.admit(given)]
-        found = device.fetch(plan.run(tensors, 0)).view(np.uint32)
-        wrong = self._count_wrong(found, a, b)
+        found = device.fetch(plan.run(tensors, 0))
+        sample = _Sample(a, b)
+        wrong = sample.count_wrong(found, self._examination.define(sample.a, sample.b))
         sides: list[Callable[[], object]] = [partial(plan.run, tensors, 0)]
         if whole.has_stock(self._backend):
             x, y = (as_bfloat16(t).cuda() for t in (a, given))
@@ -222,13 +283,6 @@ class _Bench:
         speed = 2e-12 * rows * steps * columns / seconds[0]
         row = {"shape": " x ".join(map(str, shape)), "turned": is_turned, "equal": not wrong}
         return row | {"ours_s": seconds[0], "tflops": speed} | whole.compare(seconds)
-
-    def _count_wrong(self, found: Words, a: Patterns, b: Patterns) -> int:
-        """Return how many of some elements of a product are not the definition's."""
-        rng = np.random.default_rng(1)
-        rows, columns = (rng.integers(0, len(x), SAMPLED) for x in (a, b))
-        expected = self._examination.define(a[rows], b[columns])
-        return int(np.count_nonzero(found[np.ix_(rows, columns)] != expected))
 
     def steps(self) -> Iterator[Row]:
         """Yield the seconds of a step of GPT-2 in bfloat16, ours and torch's."""
@@ -270,6 +324,34 @@ class _Bench:
             yield from whole.compare_states(
                 self._backend, [name], size, steps, self._arithmetic, "bf16"
             )
+
+
+class _Sample:
+    """Some elements of a product: their rows of both factors, and where they are.
+
+    Args:
+        a: the first factor's rows.
+        b: the second factor's, a row for each column of the product.
+    """
+
+    def __init__(self, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> None:
+        rng = np.random.default_rng(1)
+        rows, columns = (rng.integers(0, len(x), SAMPLED) for x in (a, b))
+        self._places = np.ix_(rows, columns)
+        self.a, self.b = a[rows], b[columns]
+
+    def count_wrong(self, found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> int:
+        """Return how many of the elements have other bits than they should."""
+        mine, theirs = (x.view(np.uint32) for x in (found[self._places], expected))
+        return int(np.count_nonzero(mine != theirs))
+
+
+def make_byte_product(shape: tuple[int, int, int]) -> Node:
+    """Return the product of two matrices of bytes, the second of which is turned."""
+    node = make_product(shape, is_turned=True)
+    init, *factors = (replace(operand, dtype=DType.INT8) for operand in node.operands)
+    operands = replace(init, dtype=DType.INT32), *factors
+    return replace(node, dtype=DType.INT32, operands=operands)
 
 
 def make_product(shape: tuple[int, int, int], *, is_turned: bool) -> Node:

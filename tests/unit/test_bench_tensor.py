@@ -10,9 +10,10 @@ from moot.bench import device, tensor_cores
 from moot.bench.tensor_cores import PARTS, is_right, measure_tensor_cores
 from moot.offchain.arithmetic.tensor.blocks import AMPERE
 from moot.offchain.backends.cuda.emulator import Emulator
-from moot.offchain.backends.cuda.tensor import examination
+from moot.offchain.backends.cuda.exact import tiles as exact_tiles
+from moot.offchain.backends.cuda.tensor import bytes_trial, examination
 from moot.offchain.backends.cuda.tensor.sums import GROUP_WAYS
-from moot.offchain.backends.cuda.tensor.tiles import STEP_CYCLES, GroupTile
+from moot.offchain.backends.cuda.tensor.tiles import BYTE_CYCLES, STEP_CYCLES, GroupTile
 from moot.offchain.backends.table import BACKENDS
 from moot.offchain.errors import DeviceError
 
@@ -49,7 +50,8 @@ def test_tensor_cores_are_measured_part_by_part(
     assert volume["blocks"] >= 10_000
     assert [row["equal"] for row in found["products"]] == [True, True]
     assert len({row["tile"] for row in found["tiles"]}) == len(SMALL)
-    assert len(lines) == 4 + len(SMALL)
+    assert [row["equal"] for row in found["exact"]] == [True]
+    assert len(lines) == 5 + len(SMALL)
     monkeypatch.setattr(device, "RESULTS", tmp_path / "devices.json")
     monkeypatch.setattr(device, "PAGE", tmp_path / "devices.md")
     hashes = {"gb_per_s": 2.0, "equal": True}
@@ -68,12 +70,17 @@ def test_both_instructions_of_hopper_are_measured(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Emulator, "__init__", lambda machine: make(machine, capability=(9, 0)))
     tiles = {True: [SMALL[-1], GroupTile(1, 64)], False: SMALL[-1:]}
     monkeypatch.setattr(examination, "list_tiles", lambda *, has_groups: tiles[has_groups])
+    few = dict([*BYTE_CYCLES.items()][-1:])
+    for module in (examination, bytes_trial, exact_tiles):
+        monkeypatch.setattr(module, "BYTE_CYCLES", few)
     found, _ = measure()
     assert is_right(found)
     by = [row["by"].split(",")[0] for row in found["trial"]]
-    assert by == ["mma.sync", *["wgmma"] * len(GROUP_WAYS)]
+    assert by == ["mma.sync", *["wgmma"] * len(GROUP_WAYS), *["wgmma of bytes"] * 2]
+    assert [row["equal"] for row in (*found["bytes"], *found["exact"])] == [True] * 3
     assert not any(row["wrong"] for row in found["trial"])
-    assert [row["tile"].split(",")[0] for row in found["tiles"]] == ["mma.sync", "wgmma"]
+    for part in ("tiles", "exact"):
+        assert [row["tile"].split(",")[0] for row in found[part]] == ["mma.sync", "wgmma"]
 
 
 def test_a_part_that_fails_says_why_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,16 @@ import pytest
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.backends.cuda import ptx
 from moot.offchain.backends.cuda.emulator import Emulator, Grid, multiply
-from moot.offchain.backends.cuda.exact import finish, folds, plans, products, residues, sums
-from moot.offchain.backends.cuda.exact.finish import Layout
-from moot.offchain.backends.cuda.exact.plans import Multiplied, Summed, plan_sum
-from moot.offchain.backends.cuda.exact.products import Tile, choose_tile
+from moot.offchain.backends.cuda.exact import finish, folds, plans, residues, sums, tiles
+from moot.offchain.backends.cuda.exact.plans import (
+    Multiplied,
+    Summed,
+    lay_out,
+    make_products,
+    plan_sum,
+)
+from moot.offchain.backends.cuda.exact.tiles import Tile, list_tiles
 from moot.offchain.backends.cuda.kernel import INSTRUCTIONS, Kernel, Products
-from moot.offchain.backends.cuda.tiling import find_split
 from moot.offchain.backends.table import get_backend
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.execution.executor import Executor
@@ -83,7 +87,11 @@ def test_a_warp_multiplies_as_the_instruction_is_defined(capability: tuple[int, 
         assert sums_[lane, element] == expected[locate(size.name, "c", lane, element)]
 
 
-def list_tiles() -> list[Tile]:
+OF_WARPS = next(iter(list_tiles((8, 0))))
+"""The tile of devices that have no products of warp groups."""
+
+
+def make_tiles() -> list[Tile]:
     """Return tiles of both instructions, of one warp and of more."""
     shapes = [((1, 1), (1, 1)), ((2, 1), (1, 2)), ((2, 4), (4, 4))]
     return [Tile(INSTRUCTIONS[c], *shape) for c in CAPABILITIES for shape in shapes]
@@ -141,7 +149,7 @@ KINDS = ["ordinary", "hostile", "wide", "cancelling", "whole", "subnormal"]
 
 @pytest.mark.filterwarnings("ignore:.*encountered in cast:RuntimeWarning")
 @pytest.mark.parametrize("kind", every(8, KINDS))
-@pytest.mark.parametrize("tile", every(8, list_tiles()), ids=str)
+@pytest.mark.parametrize("tile", every(8, make_tiles()), ids=str)
 def test_products_are_the_processor_s(tile: Tile, kind: str) -> None:
     """Products of batches with initial terms and without have the bits of the processor."""
     for node in (make_product(19, 21, 70), make_batched(2, 17, 5, 33)):
@@ -151,10 +159,10 @@ def test_products_are_the_processor_s(tile: Tile, kind: str) -> None:
 
 def test_parts_of_sums_and_of_batches_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums that are stored and added to, and batches by themselves, change no bit."""
-    node, tile = make_batched(3, 17, 5, 200), choose_tile((8, 0))
+    node, tile = make_batched(3, 17, 5, 200), OF_WARPS
     arrays = draw_factors(node, "ordinary")
     whole = multiply_by(node, tile, arrays)
-    monkeypatch.setattr(plans, "MOST_PIECES", 1)
+    monkeypatch.setattr(tiles, "STEPS_AT_ONCE", 64)
     monkeypatch.setattr(plans, "_PART_BYTES", 1)
     names: list[str] = []
     run_grid = Grid.run
@@ -170,7 +178,7 @@ def test_parts_of_sums_and_of_batches_come_to_the_same(monkeypatch: pytest.Monke
 
 def test_what_bands_leave_gets_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ordinary products are known by their bands; of wide ones, some elements are not."""
-    node, tile = make_product(19, 21, 70), choose_tile((8, 0))
+    node, tile = make_product(19, 21, 70), OF_WARPS
     factors = {kind: draw_factors(node, kind) for kind in ("ordinary", "wide")}
     monkeypatch.setattr(finish, "add_up", lambda *_: FLOAT(7.0))
     is_same = {
@@ -227,7 +235,7 @@ def test_small_sums_are_made_by_single_threads() -> None:
         machine = Emulator(capability=capability)
         plan = plan_sum(machine, make_product(16, 16, 32))
         assert isinstance(plan, Multiplied)
-        assert plan._tile.instruction is instruction
+        assert plan.tile == Tile(instruction)
         assert isinstance(plan_sum(machine, make_product(15, 16, 32)), Summed)
         assert isinstance(plan_sum(machine, make_product(16, 16, 31)), Summed)
 
@@ -247,13 +255,14 @@ def list_kernels(capability: tuple[int, int]) -> list[Kernel]:
     """Return kernels of products, with initial terms and without, and of sums of all kinds."""
     found = []
     for node in (make_product(1024, 2304, 768), make_batched(3, 40, 70, 90)):
-        layout = Layout(node, find_split(node))
+        (tile, *_) = list_tiles(capability)
+        layout = lay_out(node, tile)
         found += [
             *(
                 residues.make_kernel(cut, layout.read_factor(x, residues.SOURCE))
                 for x, cut in enumerate(layout.cuts)
             ),
-            products.make_kernel(*layout.cuts, choose_tile(capability)),
+            make_products(layout, tile),
             finish.make_kernel(node, layout),
         ]
     kinds: dict[Kind, Node] = {}

@@ -14,7 +14,14 @@ import pytest
 from llvmlite import ir
 
 from moot.offchain.arithmetic import float32
-from moot.offchain.arithmetic.tensor.blocks import AMPERE, BFLOAT16, BLOCKS, HOPPER, add_block
+from moot.offchain.arithmetic.tensor.blocks import (
+    AMPERE,
+    BFLOAT16,
+    BLOCKS,
+    HOPPER,
+    Block,
+    add_block,
+)
 from moot.offchain.backends.cuda import emulated, flights, ptx, warpgroups
 from moot.offchain.backends.cuda.backend import Cuda
 from moot.offchain.backends.cuda.driver import Driver
@@ -27,6 +34,7 @@ from moot.offchain.backends.cuda.tensor import groups, laying, rows, sums, tiles
 from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
 from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.groups import _Writer
+from moot.offchain.backends.cuda.tensor.outputs import Output
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.tiles import GROUP_CYCLES, GroupTile, Tile, choose_tile
 from moot.offchain.backends.cuda.tiling import find_split
@@ -78,20 +86,23 @@ DEEP = {
 Change = Callable[[pytest.MonkeyPatch], None]
 
 
-def write_layout(row: int, step: int, *, is_turned: bool, leading: int, stride: int) -> int:
+def write_layout(
+    row: int, step: int, *, is_turned: bool, leading: int, stride: int, width: int = 2
+) -> int:
     """Return where an element is, by the table of canonical layouts of PTX ISA 8.5.
 
     K-major ((8, m), (T, 2k)) : ((8T, SBO), (1, T)), MN-major ((T, 8, m), (8, k)) : ((1, T, LBO),
-    (8T, SBO)), in elements, T = 8; then Swizzle<3, 4, 3> of the bytes.
+    (8T, SBO)), in elements, T = 16 bytes; then Swizzle<3, 4, 3> of the bytes.
     """
+    t = 16 // width
     if is_turned:
         low, middle, high = row % 8, row // 8 % 8, row // 64
         element = (
             low + 8 * middle + leading // 2 * high + 64 * (step % 8) + stride // 2 * (step // 8)
         )
     else:
-        element = 64 * (row % 8) + stride // 2 * (row // 8) + step % 8 + 8 * (step // 8)
-    place = 2 * element
+        element = 8 * t * (row % 8) + stride // width * (row // 8) + step % t + t * (step // t)
+    place = width * element
     return place ^ ((place & 0b1110000000) >> 3)
 
 
@@ -102,14 +113,14 @@ def test_descriptors_are_read_as_the_table_of_layouts_has_them(*, is_turned: boo
     bits = start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 62
     found = read_descriptor(bits)
     assert found == (start, leading, stride, 0, 1)
-    places = locate(found, 256, is_turned=is_turned) - start
+    places = locate(found, 256, 2, is_turned=is_turned) - start
     for row, step in product(range(256), range(16)):
         expected = write_layout(row, step, is_turned=is_turned, leading=leading, stride=stride)
         assert places[row, step] == expected
     assert len({*places.reshape(-1).tolist()}) == places.size
     for other in (bits ^ 3 << 62, bits | 1 << 49):
         with pytest.raises(ValueError, match="another layout"):
-            locate(read_descriptor(other), 64, is_turned=is_turned)
+            locate(read_descriptor(other), 64, 2, is_turned=is_turned)
 
 
 def fill(context: Context, count: int) -> None:
@@ -128,7 +139,9 @@ def show(context: Context) -> None:
     context.publish_copies()
 
 
-def make_kernel(columns: int, *, is_turned: tuple[bool, bool], change: str = "") -> Kernel:
+def make_kernel(
+    columns: int, *, is_turned: tuple[bool, bool], change: str = "", block: Block | None = HOPPER
+) -> Kernel:
     """Return a kernel of one product, whose factors and sum are copied from and to memory."""
     sizes = 64 * 128, columns * 128
     count = sum(sizes) // 16
@@ -158,7 +171,7 @@ def make_kernel(columns: int, *, is_turned: tuple[bool, bool], change: str = "")
             context.store(value, builder.add(context.parameters[1], at))
 
     ahead = 2048 if is_turned[0] else 32, 2048 if is_turned[1] else 32
-    order = Multiply(columns, HOPPER, is_turned, (0, 2), ahead, 4)
+    order = Multiply(columns, block, is_turned, (0, 2), ahead, 4)
     orders = Orders((Fence(), order, Commit(), Await(0)))
     steps = (lambda context: fill(context, count), show, point, orders, end)
     kinds = {"cells": 4 + columns // 2, "groups": 1, "copies": count // 128}
@@ -409,7 +422,7 @@ def test_tiles_of_warp_groups_are_chosen_where_they_serve(
     sides: tuple[int, int], expected: object, *, is_hopper: bool
 ) -> None:
     """Large products are theirs on a device that has them; small ones are of warps."""
-    assert choose_tile(sides, 768, 1, 132, has_groups=is_hopper) == expected
+    assert choose_tile([(sides, 1)], 768, 132, has_groups=is_hopper) == expected
 
 
 @pytest.mark.parametrize(
@@ -509,7 +522,7 @@ def write_kernel(node: Node, tile: GroupTile) -> Kernel:
         rows.find_rows(matrices, axis) or laying.part(matrices, axis, tile.sides[axis])
         for axis in (0, 1)
     )
-    return groups.make_kernel(matrices, (a, b), tile, HOPPER)
+    return groups.make_kernel(Output(matrices, tile.sides), (a, b), tile, HOPPER)
 
 
 @pytest.mark.skipif(find_assembler() is None, reason="NVIDIA's assembler is not installed")

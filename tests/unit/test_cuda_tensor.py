@@ -467,7 +467,7 @@ def test_copies_that_are_not_waited_for_are_found_out(
 def test_vectors_that_begin_where_none_may_end_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A factor that is read where it should have been copied is no accident that passes by."""
     node = NODES["odd"]
-    monkeypatch.setattr(rows, "VECTOR", 1)
+    monkeypatch.setattr(rows, "COPIED_BYTES", 2)
     with pytest.raises(emulator.MisalignedError):
         compute("hopper", node, draw_tensors(node, "ordinary"), SIXTEEN)
 

@@ -17,8 +17,10 @@ from moot.offchain.backends.cuda.machine import Machine, Tensor
 from moot.offchain.backends.cuda.plans import plan
 from moot.offchain.backends.cuda.regions.plans import FusedRegion, is_fusible
 from moot.offchain.backends.cuda.sequences import LaunchedSequence
+from moot.offchain.backends.cuda.tensor.bytes_trial import require_bytes
 from moot.offchain.backends.cuda.tensor.examination import Examination
 from moot.offchain.backends.cuda.tensor.joined_plans import JoinedProducts
+from moot.offchain.backends.cuda.tensor.tiles import GroupTile
 from moot.offchain.backends.cuda.tensor.trial import require_blocks
 from moot.offchain.backends.port import FusedPlan, Plan, Step
 from moot.offchain.commitments.tensors import Array, encode_elements
@@ -30,6 +32,9 @@ from moot.offchain.planning.roles import Group
 from moot.offchain.programs.graph import Node, Slot
 
 _MOST_SEQUENCE_BYTES = 1 << 32
+
+_BYTES = "bytes"
+"""What was tried, beside the names of arithmetics."""
 
 
 class Cuda:
@@ -60,12 +65,18 @@ class Cuda:
         """Return the plan of an operator.
 
         Raises:
-            DeviceError: it needs tensor cores that the machine does not have.
+            DeviceError: it needs tensor cores that the machine does not have, or that compute
+                another sum.
         """
         if node.has_short_factors and arithmetic.name not in self._tried:
             require_blocks(self.machine, arithmetic)
             self._tried.add(arithmetic.name)
-        return plan(self.machine, node, arithmetic)
+        found = plan(self.machine, node, arithmetic)
+        tile = getattr(found, "tile", None)
+        if isinstance(tile, GroupTile) and tile.width == 1 and _BYTES not in self._tried:
+            require_bytes(self.machine)
+            self._tried.add(_BYTES)
+        return found
 
     def is_fusible(self, node: Node, arithmetic: Arithmetic) -> bool:
         """Whether an operator may be in a kernel with others: sums of `exact` may not.

@@ -32,6 +32,9 @@ from moot.offchain.backends.cuda.warpgroups import (
 NAN = 0x7FFFFFFF
 """What tensor cores make of all NaNs, which is not what is stored."""
 
+_Elements = Patterns | npt.NDArray[np.int8]
+"""Those of a factor: patterns of bfloat16, or bytes."""
+
 _SOILED = int.from_bytes(bytes([SOIL]) * 4)
 _WARP = 32
 
@@ -51,7 +54,7 @@ class _Flight(NamedTuple):
 
     order: Multiply
     places: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-    factors: tuple[Patterns, Patterns]
+    factors: tuple[_Elements, _Elements]
 
 
 class _Group:
@@ -94,8 +97,8 @@ class _Group:
     def _begin(self, order: Multiply) -> None:
         sides = zip((ROWS, order.columns), order.is_turned, strict=True)
         pairs = zip(order.descriptors, order.ahead, sides, strict=True)
-        places = tuple(self._locate(*pair) for pair in pairs)
-        factors = tuple(map(self._read, places))
+        first, second = (self._locate(*pair, order.width) for pair in pairs)
+        factors = self._read(first, order.width), self._read(second, order.width)
         rows, columns = _locate_sums(order)
         if order.sums not in self._sums:
             sums = np.empty((ROWS, order.columns), np.uint32)
@@ -107,12 +110,14 @@ class _Group:
         if not self.is_fenced:
             sums[:] = _SOILED
         self._find_cells(order)[:] = _SOILED
-        self._open.append(_Flight(order, (places[0], places[1]), (factors[0], factors[1])))
+        self._open.append(_Flight(order, (first, second), factors))
 
     def _find_cells(self, order: Multiply) -> Sums:
         return self._cells[:, order.sums : order.sums + order.cells]
 
-    def _locate(self, cell: int, ahead: int, side: tuple[int, bool]) -> npt.NDArray[np.int64]:
+    def _locate(
+        self, cell: int, ahead: int, side: tuple[int, bool], width: int
+    ) -> npt.NDArray[np.int64]:
         """Return where a factor's elements are, by the descriptor in two cells."""
         halves = self._cells[:, cell : cell + 2].astype(np.uint64)
         found = {*(halves[:, 0] | halves[:, 1] << np.uint64(_WARP)).tolist()}
@@ -121,24 +126,28 @@ class _Group:
         rows, is_turned = side
         try:
             descriptor = read_descriptor(found.pop() + ahead // 16)
-            places = locate(descriptor, rows, is_turned=is_turned) - self._base
+            places = locate(descriptor, rows, width, is_turned=is_turned) - self._base
         except ValueError as error:
             raise MisusedError(f"{self._name}: {error}") from error
         if places.min() < 0 or places.max() >= len(self._seen):
             raise MisusedError(f"{self._name}: a factor is outside of shared memory")
         return places
 
-    def _read(self, places: npt.NDArray[np.int64]) -> Patterns:
-        return self._seen.view(np.uint16)[places // 2]
+    def _read(self, places: npt.NDArray[np.int64], width: int) -> _Elements:
+        if width == 1:
+            return self._seen.view(np.int8)[places]
+        return self._seen.view(np.uint16)[places // width]
 
     def _finish(self, flight: _Flight) -> None:
         """Add a product to its sum; its factors are what they were."""
+        order, (a, b) = flight.order, flight.factors
         for places, factor in zip(flight.places, flight.factors, strict=True):
-            if not np.array_equal(self._read(places), factor):
+            if not np.array_equal(self._read(places, order.width), factor):
                 raise MisusedError(f"{self._name}: a factor changes while it is multiplied")
-        a, b = flight.factors
+        if order.block is None:
+            self._sums[order.sums] += (a.astype(np.int32) @ b.astype(np.int32).T).view(np.uint32)
+            return
         first, second = np.broadcast_arrays(a[:, None], b[None])
-        order = flight.order
         found = add_chains(self._block or order.block, first, second, self._sums[order.sums])
         found[found == float32.NAN] = NAN
         self._sums[order.sums] = found

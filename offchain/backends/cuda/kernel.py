@@ -313,8 +313,9 @@ class Kernel:
     bulks: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse warp groups that are not whole, and barriers that do not begin where they may."""
+        """Refuse broken warp groups, sums of two kinds, and barriers that begin anywhere."""
         assert not self.has_groups or not self.threads % GROUP
+        assert len({each.block is None for each in self.group_products}) <= 1
         assert not self.barriers or not self.shared_bytes % BARRIER_BYTES
 
     @property
@@ -335,13 +336,19 @@ class Kernel:
         return any(isinstance(phase, Orders) for phase in self.phases)
 
     @property
-    def sums(self) -> list[int]:
-        """The cells to which products of warp groups add."""
+    def group_products(self) -> list[Multiply]:
+        """The products of warp groups."""
         orders = [
             each for phase in self.phases if isinstance(phase, Orders) for each in phase.orders
         ]
-        products = [each for each in orders if isinstance(each, Multiply)]
-        return sorted({each.sums + cell for each in products for cell in range(each.cells)})
+        return [each for each in orders if isinstance(each, Multiply)]
+
+    @property
+    def sums(self) -> list[int]:
+        """The cells to which products of warp groups add."""
+        return sorted(
+            {each.sums + cell for each in self.group_products for cell in range(each.cells)}
+        )
 
     @property
     def block_bytes(self) -> int:

@@ -24,7 +24,7 @@ from moot.offchain.backends.cuda.single import (
     launch_all,
     make_launch,
 )
-from moot.offchain.backends.cuda.tensor.plans import Chained
+from moot.offchain.backends.cuda.tensor.plans import Chained, multiplies_bytes
 from moot.offchain.backends.cuda.tiling import Tiling, choose_tiling, count_blocks
 from moot.offchain.backends.port import Plan
 from moot.offchain.commitments.tensors import NUMPY_TYPES
@@ -204,6 +204,8 @@ def plan(machine: Machine, node: Node, arithmetic: Arithmetic) -> Plan:
         return plan_sum(machine, node)
     if node.has_short_factors:
         return Chained(machine, node, BLOCKS[arithmetic.name])
+    if multiplies_bytes(machine, node):
+        return Chained(machine, node, None)
     return Alias(node) if is_alias(node) else _plan_kernel(machine, node)
 
 

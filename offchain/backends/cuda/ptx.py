@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from llvmlite import binding, ir
 
+from moot.offchain.arithmetic.tensor.blocks import Block
 from moot.offchain.backends.cuda.kernel import (
     BARRIER_BYTES,
     COPIED_BYTES,
@@ -53,9 +54,11 @@ _BLOCKS = r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.bf16\.bf16\.f32(?![.\w]
 
 _GROUPS = (
     r"wgmma\.((fence|commit_group|wait_group)\.sync\.aligned(?![.\w])"
-    r"|mma_async\.sync\.aligned\.m64n(64|128|256)k16\.f32\.bf16\.bf16 .*, 1, 1, 1, [01], [01];)"
+    r"|mma_async\.sync\.aligned\.m64n(64|128|256)"
+    r"(k16\.f32\.bf16\.bf16 .*, 1, 1, 1, [01], [01]|k32\.s32\.s8\.s8 \{[^}]*\}(, %rd\d+){2}, 1);)"
 )
-"""What warp groups may do in kernels that have such products: add to what was there, unnegated."""
+"""What warp groups may do in kernels that have such products: add to what was there, unnegated, and
+of bytes unsaturated."""
 
 _CORES = r"\b(?!{})(w?mma|wgmma|tcgen05)\b"
 
@@ -118,7 +121,7 @@ def check(text: str, *, has_blocks: bool = False, has_groups: bool = False) -> N
     Args:
         text: the PTX.
         has_blocks: whether the kernel's warps multiply bfloat16 on tensor cores.
-        has_groups: whether its warp groups do.
+        has_groups: whether its warp groups multiply.
     """
     some = _BYTES, *[_BLOCKS] * has_blocks, *[_GROUPS] * has_groups
     allowed = f"({'|'.join(some)})"
@@ -147,6 +150,7 @@ class _OnDevice(Context):
             self._own.align = _OWN_ALIGNMENT
         self._shared: ir.GlobalVariable | None = None
         self._barriers, self._sums = kernel.shared_bytes, kernel.sums
+        self._sum = _get_sum(*{each.block for each in kernel.group_products})
         if kernel.block_bytes:
             kind = ir.ArrayType(BYTE, kernel.block_bytes)
             if kernel.block_bytes > MOST_STATIC_BYTES:
@@ -270,10 +274,10 @@ class _OnDevice(Context):
 
     def _order_sums(self, text: str) -> None:
         """Write an instruction that nothing that threads do to sums is moved across."""
-        cells, count = self._sums, len(self._sums)
-        tied = [*["=f"] * count, *map(str, range(count))]
-        signature = ir.FunctionType(ir.LiteralStructType([FLOAT] * count), [FLOAT] * count)
-        self._assemble(signature, text, tied, [self.get_cell(cell) for cell in cells], cells)
+        cells, count, (kind, register, _) = self._sums, len(self._sums), self._sum
+        tied = [*[register] * count, *map(str, range(count))]
+        signature = ir.FunctionType(ir.LiteralStructType([kind] * count), [kind] * count)
+        self._assemble(signature, text, tied, [self.get_cell(cell, kind) for cell in cells], cells)
 
     def _assemble(
         self,
@@ -291,19 +295,20 @@ class _OnDevice(Context):
 
     def _begin_product(self, order: Multiply) -> None:
         """Begin a product: the sum's registers are read and written, no other is touched."""
-        builder, count = self.builder, order.cells
+        builder, count, (kind, register, types) = self.builder, order.cells, self._sum
         cells = range(order.sums, order.sums + count)
-        given = [self.get_cell(cell) for cell in cells]
+        given = [self.get_cell(cell, kind) for cell in cells]
         for first, ahead in zip(order.descriptors, order.ahead, strict=True):
             low, high = (builder.zext(self.get_cell(first + n, INDEX), WORD) for n in (0, 1))
             whole = builder.or_(low, builder.shl(high, word(INDEX.width)))
             given.append(builder.add(whole, word(ahead // COPIED_BYTES)))
         sums = ", ".join(f"${place}" for place in range(count))
-        name = f"wgmma.mma_async.sync.aligned.m64n{order.columns}k16.f32.bf16.bf16"
-        turned = ", ".join(str(int(each)) for each in order.is_turned)
-        text = f"{name} {{{sums}}}, ${2 * count}, ${2 * count + 1}, 1, 1, 1, {turned};"
-        tied = [*["=f"] * count, *map(str, range(count)), "l", "l"]
-        kinds = [FLOAT] * count
+        name = f"wgmma.mma_async.sync.aligned.m64n{order.columns}k{order.depth}.{types}"
+        signs = () if order.block is None else (1, 1, *map(int, order.is_turned))
+        last = ", ".join(map(str, (1, *signs)))
+        text = f"{name} {{{sums}}}, ${2 * count}, ${2 * count + 1}, {last};"
+        tied = [*[register] * count, *map(str, range(count)), "l", "l"]
+        kinds = [kind] * count
         signature = ir.FunctionType(ir.LiteralStructType(kinds), [*kinds, WORD, WORD])
         self._assemble(signature, text, tied, given, cells)
 
@@ -356,6 +361,11 @@ class _OnDevice(Context):
     def wait(self) -> None:
         """Wait until all threads of the block are here."""
         self._call("llvm.nvvm.barrier0", [])
+
+
+def _get_sum(*blocks: Block | None) -> tuple[ir.Type, str, str]:
+    """Return the type of sums of warp groups, their register, and the instruction's types."""
+    return (INDEX, "=r", "s32.s8.s8") if None in blocks else (FLOAT, "=f", "f32.bf16.bf16")
 
 
 def _align(kind: ir.Type) -> int:

@@ -43,15 +43,17 @@ class Layout(Matrices):
     Args:
         node: the contraction.
         split: which variables are those of rows, columns and batches.
+        parts: the rows of the parts of both factors; None where these are in no parts.
 
     Attributes:
         cuts: the layouts of both factors.
     """
 
-    def __init__(self, node: Node, split: Split) -> None:
+    def __init__(self, node: Node, split: Split, parts: tuple[int, int] | None = None) -> None:
         super().__init__(node, split)
-        rows, columns = self.sides
-        self.cuts = Cut(rows, node.fold_length), Cut(columns, node.fold_length)
+        (rows, columns), steps = self.sides, node.fold_length
+        first, second = parts or (None, None)
+        self.cuts = Cut(rows, steps, first), Cut(columns, steps, second)
 
 
 def _read(

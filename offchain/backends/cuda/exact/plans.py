@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moot.offchain.backends.cuda.exact import finish, folds, products, residues
+from moot.offchain.backends.cuda.exact import finish, folds, products, residues, tiles
 from moot.offchain.backends.cuda.exact.finish import Layout
-from moot.offchain.backends.cuda.exact.products import MOST_PIECES, Tile, choose_tile
-from moot.offchain.backends.cuda.exact.residues import MOST_STEPS, PIECE
+from moot.offchain.backends.cuda.exact.outputs import Residues
+from moot.offchain.backends.cuda.exact.residues import MOST_STEPS
+from moot.offchain.backends.cuda.exact.tiles import AnyTile, Tile, choose_tile
 from moot.offchain.backends.cuda.kernel import Kernel
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
+from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.single import Flats, Reserve, Single, launch_all
+from moot.offchain.backends.cuda.tensor import groups
 from moot.offchain.backends.cuda.tiling import find_split
 from moot.offchain.backends.port import Plan
 from moot.offchain.programs.graph import Kind, Node
@@ -39,14 +42,23 @@ class Multiplied:
     Args:
         machine: what computes it.
         node: the contraction, with a positive number of elements and of fold steps.
-        tile: what each block computes.
+        tile: what each block computes; None for what fits the machine.
     """
 
     is_launched = True
 
-    def __init__(self, machine: Machine, node: Node, tile: Tile) -> None:
-        self._machine, self._node, self._tile = machine, node, tile
-        self._layout = Layout(node, find_split(node))
+    def __init__(self, machine: Machine, node: Node, tile: AnyTile | None = None) -> None:
+        self._machine, self._node = machine, node
+        matrices, steps = Matrices(node, find_split(node)), node.fold_length
+        self.tile = tile or choose_tile(
+            machine.capability,
+            matrices.sides,
+            steps,
+            len(residues.choose_moduli(steps)) * matrices.batches,
+            machine.multiprocessors,
+        )
+        self._layout = lay_out(node, self.tile)
+        self._output = Residues(self._layout.cuts, self.tile.sides)
 
     @cached_property
     def _loaded(self) -> list[Any]:
@@ -56,7 +68,7 @@ class Multiplied:
                 residues.make_kernel(cut, self._layout.read_factor(axis, residues.SOURCE))
                 for axis, cut in enumerate(cuts)
             ),
-            products.make_kernel(*cuts, self._tile),
+            make_products(self._layout, self.tile),
             finish.make_kernel(self._node, self._layout),
         ]
         return [self._machine.load(kernel) for kernel in kernels]
@@ -101,12 +113,16 @@ class Multiplied:
             cuts, cutters, places.bytes_, places.known, places.sources[1:], strict=True
         ):
             yield Launch(cutter, batches * cut.rows, [to, info, source, first, batches])
-        blocks = products.count_blocks(*cuts, batches, self._tile)
-        pieces = cuts[0].padded // PIECE
-        for start in range(0, pieces, MOST_PIECES):
-            count = min(MOST_PIECES, pieces - start)
-            numbers = [count, start, int(start > 0), batches]
-            yield Launch(multiply, blocks, [places.found, *places.bytes_, *numbers])
+        blocks = self._output.count_blocks(len(cuts[0].moduli) * batches)
+        pieces, most = cuts[0].padded // self.tile.depth, tiles.STEPS_AT_ONCE // self.tile.depth
+        for start in range(0, pieces, most):
+            before = places.found if start else 0
+            firsts = [
+                address + start * cut.piece_bytes
+                for address, cut in zip(places.bytes_, cuts, strict=True)
+            ]
+            numbers = [min(most, pieces - start), batches]
+            yield Launch(multiply, blocks, [places.found, before, *firsts, *numbers])
         elements = batches * prod(cut.rows for cut in cuts)
         blocks = -(-elements // Kernel("", 0, ()).threads)
         addresses = [places.target, *places.sources, places.found, *places.known]
@@ -123,16 +139,30 @@ class _Places(NamedTuple):
     found: int
 
 
+def lay_out(node: Node, tile: AnyTile) -> Layout:
+    """Return a contraction's layout for a tile: in parts where warp groups multiply."""
+    return Layout(node, find_split(node), None if isinstance(tile, Tile) else tile.sides)
+
+
+def make_products(layout: Layout, tile: AnyTile) -> Kernel:
+    """Return the kernel of products of residues, by the instruction that a tile is for."""
+    a, b = layout.cuts
+    if isinstance(tile, Tile):
+        return products.make_kernel(a, b, tile)
+    assert a.parts is not None
+    assert b.parts is not None
+    return groups.make_kernel(Residues((a, b), tile.sides), (a.parts, b.parts), tile, None)
+
+
 def plan_sum(machine: Machine, node: Node) -> Plan:
     """Return the plan of a sum with a positive number of elements and of fold steps.
 
     Raises:
         ProgramError: it has too many terms.
     """
-    if node.kind is Kind.CONTRACT and _LEAST_STEPS <= node.fold_length <= MOST_STEPS:
-        layout = Layout(node, find_split(node))
-        if min(cut.rows for cut in layout.cuts) >= _LEAST_SIDE:
-            return Multiplied(machine, node, choose_tile(machine.capability))
+    is_product = node.kind is Kind.CONTRACT and _LEAST_STEPS <= node.fold_length <= MOST_STEPS
+    if is_product and min(Matrices(node, find_split(node)).sides) >= _LEAST_SIDE:
+        return Multiplied(machine, node)
     plan = Summed(machine, node)
     plan.make_kernel()
     return plan

@@ -17,8 +17,9 @@ from operator import mul
 
 from llvmlite import ir
 
-from moot.offchain.backends.cuda.kernel import Context, Kernel, word
+from moot.offchain.backends.cuda.kernel import COPIED_BYTES, Context, Kernel, word
 from moot.offchain.backends.cuda.matrices import Read
+from moot.offchain.backends.cuda.tensor.laying import Parts
 from moot.offchain.native import vectors
 from moot.offchain.native.vectors import BYTE, INDEX, WORD
 
@@ -70,18 +71,39 @@ SOURCE = 2
 class Cut:
     """A factor's layout: for each modulus, batch and row, its residues, and zeros.
 
+    Rows follow each other, or for warp groups they are in parts (`tensor/laying.py`), of which the
+    last one may have rows that nobody stores and nobody wants the products of.
+
     Attributes:
         rows: of each batch.
         steps: the elements of a row.
+        side: the rows of a part; None where rows follow each other.
     """
 
     rows: int
     steps: int
+    side: int | None = None
+
+    @property
+    def parts(self) -> Parts | None:
+        """The parts of a matrix, a modulus' residues of a batch; None where rows follow."""
+        return None if self.side is None else Parts(1, self.rows, self.steps, self.side, width=1)
 
     @property
     def padded(self) -> int:
         """The bytes of a row."""
-        return -(-self.steps // PIECE) * PIECE
+        piece = PIECE if self.parts is None else self.parts.depth
+        return -(-self.steps // piece) * piece
+
+    @property
+    def piece_bytes(self) -> int:
+        """The bytes from a piece, or a part, of some rows to their next one."""
+        return PIECE if self.parts is None else self.parts.part_bytes
+
+    @property
+    def matrix_bytes(self) -> int:
+        """The bytes of a matrix."""
+        return self.rows * self.padded if self.parts is None else self.parts.size
 
     @property
     def moduli(self) -> list[int]:
@@ -90,7 +112,16 @@ class Cut:
 
     def count_bytes(self, batches: int) -> int:
         """Return the size of all residues."""
-        return len(self.moduli) * batches * self.rows * self.padded
+        return len(self.moduli) * batches * self.matrix_bytes
+
+    def locate(self, context: Context, line: ir.Value, step: ir.Value) -> ir.Value:
+        """Return where a residue is among those of all batches, given its row's number there."""
+        builder = context.builder
+        if self.parts is None:
+            return builder.add(builder.mul(line, word(self.padded)), step)
+        batch, row = (f(line, word(self.rows)) for f in (builder.udiv, builder.urem))
+        vector = self.parts.find_vector(context, batch, row, step)
+        return builder.add(vector, builder.urem(step, word(COPIED_BYTES)))
 
     def count_info_bytes(self, batches: int) -> int:
         """Return the size of what is known of the rows."""
@@ -185,9 +216,8 @@ class _Writer:
 
     def _store(self, context: Context, step: ir.Value, whole: ir.Value) -> None:
         builder, cut = context.builder, self._cut
-        inside = builder.add(builder.mul(context.block, word(cut.padded)), step)
-        each = builder.mul(context.parameters[4], word(cut.rows * cut.padded))
-        place = builder.add(context.parameters[0], inside)
+        each = builder.mul(context.parameters[4], word(cut.matrix_bytes))
+        place = builder.add(context.parameters[0], cut.locate(context, context.block, step))
         for modulus in cut.moduli:
             rest = builder.srem(whole, word(modulus))
             for limit, is_beyond in ((127, ">"), (-128, "<")):

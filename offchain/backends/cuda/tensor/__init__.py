@@ -1,1 +1,1 @@
-"""The arithmetics of tensor cores on devices: products of bfloat16 by the matrix instruction."""
+"""Products on tensor cores of devices: of bfloat16 in their arithmetics, and of bytes."""

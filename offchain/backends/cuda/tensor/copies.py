@@ -7,7 +7,6 @@ from llvmlite import ir
 
 from moot.offchain.backends.cuda.kernel import Context, Copy, word
 from moot.offchain.backends.cuda.tensor.rows import Rows
-from moot.offchain.backends.cuda.tensor.tiles import VECTOR, WIDTH
 from moot.offchain.native import vectors
 
 Place = Callable[[ir.Value, ir.Value], ir.Value]
@@ -33,7 +32,7 @@ class Copies:
     @property
     def count(self) -> int:
         """The copies of a thread."""
-        return -(-self.lines * (self.length // VECTOR) // self._threads)
+        return -(-self.lines * (self.length // self._rows.vector) // self._threads)
 
     def make(
         self,
@@ -66,23 +65,23 @@ class Copies:
         row, step = (first, line) if rows.is_turned else (line, first)
         row, step = builder.add(first_row, row), builder.add(start, step)
         if rows.count % self._side:
-            last = rows.count - (VECTOR if rows.is_turned else 1)
+            last = rows.count - (rows.vector if rows.is_turned else 1)
             row = vectors.minimum(builder, row, word(last))
         is_there, end = None, prod(rows.steps.shape)
         if end % self._depth:
             is_there = builder.icmp_unsigned("<", step, word(end))
             step = builder.select(is_there, step, word(0))
         element = rows.locate(context, batch, row, step)
-        return Copy(builder.add(address, builder.mul(element, word(WIDTH))), offset, is_there)
+        return Copy(builder.add(address, builder.mul(element, word(rows.width))), offset, is_there)
 
     def _assign(self, context: Context, turn: int) -> tuple[ir.Value, ir.Value]:
         """Return the line, and the first element of it, that a thread brings."""
         builder, threads = context.builder, self._threads
         number = builder.add(context.thread, word(turn * threads))
-        each = self.length // VECTOR
+        each = self.length // self._rows.vector
         if (
             turn + 1
         ) * threads > self.lines * each:  # the last vector is brought by several threads
             number = vectors.minimum(builder, number, word(self.lines * each - 1))
-        first = builder.mul(builder.urem(number, word(each)), word(VECTOR))
+        first = builder.mul(builder.urem(number, word(each)), word(self._rows.vector))
         return builder.udiv(number, word(each)), first

@@ -12,8 +12,12 @@ import numpy as np
 
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS
+from moot.offchain.backends.cuda.exact.plans import Multiplied
+from moot.offchain.backends.cuda.exact.tiles import list_tiles as list_exact_tiles
 from moot.offchain.backends.cuda.machine import Machine
 from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
+from moot.offchain.backends.cuda.tensor.bytes_trial import draw_sample
+from moot.offchain.backends.cuda.tensor.bytes_trial import list_ways as list_byte_ways
 from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.sums import (
@@ -24,7 +28,7 @@ from moot.offchain.backends.cuda.tensor.sums import (
     draw_trial,
     list_ways,
 )
-from moot.offchain.backends.cuda.tensor.tiles import Tile, list_tiles
+from moot.offchain.backends.cuda.tensor.tiles import BYTE_CYCLES, GroupTile, Sized, list_tiles
 from moot.offchain.backends.cuda.tensor.trial import describe
 from moot.offchain.programs.graph import Node
 
@@ -113,7 +117,33 @@ class Examination:
     def plan_tiles(self, node: Node) -> Iterator[tuple[str, Chained]]:
         """Yield the plans of a contraction in all tiles, and what they are called."""
         for tile in list_tiles(has_groups=has_groups(self._machine.capability, self._block)):
-            sides = " x ".join(map(str, tile.sides))
-            by = "mma.sync" if isinstance(tile, Tile) else "wgmma"
-            name = f"{by}, {sides}, {tile.depth} steps, {tile.stages} parts"
+            name = f"{_describe(tile)}, {tile.stages} parts"
             yield name, Chained(self._machine, node, self._block, tile)
+
+    def try_bytes(self) -> Iterator[Tried]:
+        """Yield what the machine makes of the trial's sums of bytes, in each way it has."""
+        sample = draw_sample()
+        expected = sample.define()
+        for way in list_byte_ways() if self._has_bytes else ():
+            wrong = np.count_nonzero(sample.run(self._machine, way) != expected)
+            yield Tried(way.name, expected.size, int(wrong), "sums of integers")
+
+    @property
+    def _has_bytes(self) -> bool:
+        return has_groups(self._machine.capability, None)
+
+    def plan_byte_tiles(self, node: Node) -> Iterator[tuple[str, Chained]]:
+        """Yield the plans of a contraction of bytes in all tiles, and what they are called."""
+        for tile in BYTE_CYCLES if self._has_bytes else ():
+            yield _describe(tile), Chained(self._machine, node, None, tile)
+
+    def plan_exact_tiles(self, node: Node) -> Iterator[tuple[str, Multiplied]]:
+        """Yield the plans of a contraction in `exact` in all tiles, and what they are called."""
+        for tile in list_exact_tiles(self._machine.capability):
+            yield _describe(tile), Multiplied(self._machine, node, tile)
+
+
+def _describe(tile: Sized) -> str:
+    """Return the instruction of a tile, its sides and its steps."""
+    by = "wgmma" if isinstance(tile, GroupTile) else "mma.sync"
+    return f"{by}, {' x '.join(map(str, tile.sides))}, {tile.depth} steps"

@@ -19,6 +19,6 @@ def find_generations(capability: tuple[int, int]) -> Sequence[str]:
     return [name for least, name in _LEAST if capability >= least][:1]
 
 
-def has_groups(capability: tuple[int, int], block: Block) -> bool:
-    """Whether warp groups multiply in such blocks: by `wgmma`, which Hopper's devices have."""
-    return capability[0] == _HOPPER and block == BLOCKS[HOPPER.name]
+def has_groups(capability: tuple[int, int], block: Block | None) -> bool:
+    """Whether warp groups multiply in such blocks, or bytes: by `wgmma`, which Hopper's have."""
+    return capability[0] == _HOPPER and block in (None, BLOCKS[HOPPER.name])

@@ -1,9 +1,10 @@
-"""Products of bfloat16 by warp groups: both factors are read from shared memory, by `wgmma`.
+"""Products by warp groups: both factors are read from shared memory, by `wgmma`.
 
-An element is one chain of blocks, as in `products.py`. Parts of 64 steps are in panels with the
-128-byte swizzle, several of them: two are being multiplied or were, the others are on their way. A
-factor that was copied is in such parts in device memory, too, and comes in bulk, one copy for a
-part, which a barrier counts; one that is read where it is comes in vectors, which threads place.
+An element of bfloat16 is one chain of blocks, as in `products.py`, of bytes a sum of integers.
+Parts of 128 bytes of each row are in panels with the 128-byte swizzle, several of them: two are
+being multiplied or were, the others are on their way. A factor that was copied, or made for this,
+is in such parts in device memory, too, and comes in bulk, one copy for a part, which a barrier
+counts; one that is read where it is comes in vectors, which threads place.
 
 The kernel takes for granted, and the constructors of what it is given refuse otherwise: panels of
 whole patterns (`GroupTile`), vectors that begin at multiples of 16 bytes (`find_rows`), parts of as
@@ -20,24 +21,24 @@ from itertools import product
 from llvmlite import ir
 
 from moot.offchain.arithmetic.tensor.blocks import Block
-from moot.offchain.backends.cuda.kernel import Bulk, Context, Copy, Kernel, Loop, word
-from moot.offchain.backends.cuda.matrices import Matrices
+from moot.offchain.backends.cuda.kernel import COPIED_BYTES, Bulk, Context, Copy, Kernel, Loop, word
 from moot.offchain.backends.cuda.tensor.copies import Copies
 from moot.offchain.backends.cuda.tensor.laying import Parts
-from moot.offchain.backends.cuda.tensor.outputs import Element, Output
+from moot.offchain.backends.cuda.tensor.outputs import Element, Tiles
 from moot.offchain.backends.cuda.tensor.rows import Rows
-from moot.offchain.backends.cuda.tensor.tiles import VECTOR, WIDTH, GroupTile
+from moot.offchain.backends.cuda.tensor.tiles import GroupTile
 from moot.offchain.backends.cuda.warpgroups import (
-    DEPTH,
     GROUP,
     LINE_BYTES,
     ROWS,
+    STEP_BYTES,
     Await,
     Commit,
     Fence,
     Multiply,
     Order,
     Orders,
+    get_width,
     swizzle,
     write_descriptor,
 )
@@ -55,18 +56,24 @@ _SUMS = 4
 
 
 def make_kernel(
-    matrices: Matrices, factors: tuple[Factor, Factor], tile: GroupTile, block: Block
+    output: Tiles, factors: tuple[Factor, Factor], tile: GroupTile, block: Block | None
 ) -> Kernel:
-    """Return the kernel of a contraction with a positive number of elements and of fold steps.
+    """Return the kernel of products with a positive number of elements and of fold steps.
 
-    Parameters are the addresses of the output, of the tensor of the initial values, and of both
-    factors' rows or parts, and the number of parts along steps.
+    Parameters are the addresses of the output, of the initial values, and of both factors' rows or
+    parts, the number of parts along steps, and those of the output.
+
+    Args:
+        output: where elements begin and go, in tiles of the same sides.
+        factors: where both factors are.
+        tile: what each block of threads computes.
+        block: how products of bfloat16 are added up; None if the factors are bytes.
     """
-    writer = _Writer(matrices, factors, tile, block)
+    writer = _Writer(output, factors, tile, block)
     loop = Loop(_TURNS, (writer.advance, writer.orders, writer.follow))
     return Kernel(
         "multiply_groups",
-        _PARAMETERS,
+        _PARAMETERS + output.parameters,
         (writer.begin, writer.take, loop, Orders((Await(0),)), writer.end),
         tile.threads,
         tile.stages * writer.buffer_bytes,
@@ -82,10 +89,10 @@ class _Writer:
     """Writes the phases of the kernel; a thread's cells are numbered here."""
 
     def __init__(
-        self, matrices: Matrices, factors: tuple[Factor, Factor], tile: GroupTile, block: Block
+        self, output: Tiles, factors: tuple[Factor, Factor], tile: GroupTile, block: Block | None
     ) -> None:
-        self._factors, self._tile = factors, tile
-        self._output = Output(matrices, tile.sides)
+        assert tile.width == get_width(block)
+        self._output, self._factors, self._tile = output, factors, tile
         sizes = tile.part_bytes
         self._behind, self.buffer_bytes = (0, sizes[0]), sum(sizes)
         self._copies = [
@@ -106,8 +113,8 @@ class _Writer:
     def _list_products(self) -> list[Multiply]:
         """Return the products of a part, in ascending order of steps."""
         found = []
-        for step in range(0, self._tile.depth, DEPTH):
-            turned, straight = step * LINE_BYTES, step * WIDTH
+        for straight in range(0, LINE_BYTES, STEP_BYTES):
+            turned = straight // self._tile.width * LINE_BYTES
             ahead = [turned if each else straight for each in self._is_turned]
             places = ahead[0], ahead[1]
             shape = self._tile.columns, self._block, self._is_turned
@@ -192,8 +199,8 @@ class _Writer:
 
             def place(line: ir.Value, element: ir.Value, axis: int = axis) -> ir.Value:
                 """Return where a vector is: of a turned factor a line has one of each panel."""
-                vector = builder.udiv(element, word(VECTOR))
-                each = word(LINE_BYTES // WIDTH // VECTOR)
+                vector = builder.udiv(element, word(COPIED_BYTES // self._tile.width))
+                each = word(LINE_BYTES // COPIED_BYTES)
                 panel, own = builder.udiv(vector, each), builder.urem(vector, each)
                 offset = builder.add(buffer, word(self._behind[axis]))
                 panel = builder.mul(panel, word(self._tile.depth * LINE_BYTES))

@@ -1,4 +1,4 @@
-"""Kernels that copy the rows of factors in bfloat16 to where they serve, zeros behind each.
+"""Kernels that copy the rows of factors to where they serve, zeros behind each.
 
 For warps they are copied one after the other, for warp groups in parts that are in device memory
 what they are in shared memory, so that one copy in bulk brings a part.
@@ -9,10 +9,10 @@ from math import prod
 
 from llvmlite import ir
 
-from moot.offchain.backends.cuda.kernel import Context, Kernel, word
+from moot.offchain.backends.cuda.kernel import COPIED_BYTES, Context, Kernel, word
 from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.tensor.rows import PIECE, pad
-from moot.offchain.backends.cuda.tensor.tiles import VECTOR, WIDTH
+from moot.offchain.backends.cuda.tensor.tiles import WIDTH
 from moot.offchain.backends.cuda.tiling import reads_along_lines
 from moot.offchain.backends.cuda.warpgroups import LINE_BYTES, swizzle
 from moot.offchain.native import vectors
@@ -20,18 +20,16 @@ from moot.offchain.native.vectors import INDEX
 
 _LINES = 64
 _THREADS = 256
-_PITCH = (PIECE + 2) * WIDTH
+_PIECE_BYTES = PIECE * WIDTH
+_PITCH = _PIECE_BYTES + 4
 _HALF = ir.IntType(16)
 _HALF_BITS = 16
-_VECTOR = ir.IntType(8 * WIDTH * VECTOR)
-
-STEPS = LINE_BYTES // WIDTH
-"""Steps of a part: a line of a panel."""
+_VECTOR = ir.IntType(8 * COPIED_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Where the parts of a factor are that was copied: some rows at some steps each.
+    """Where the parts of a factor are that was copied or made: some rows at some steps each.
 
     A part is a panel of lines, which are rows, swizzled (`warpgroups.py`). Parts that follow each
     other have the same rows. What is behind the last row is multiplied, and stored by nobody.
@@ -41,12 +39,19 @@ class Parts:
         rows: the rows of a batch.
         steps: the steps of a row.
         side: the rows of a part, of which a multiple is 64.
+        width: the bytes of an element.
     """
 
     batches: int
     rows: int
     steps: int
     side: int
+    width: int = WIDTH
+
+    @property
+    def depth(self) -> int:
+        """The steps of a part: a line of a panel."""
+        return LINE_BYTES // self.width
 
     @property
     def part_bytes(self) -> int:
@@ -61,7 +66,7 @@ class Parts:
     @property
     def along(self) -> int:
         """The parts along steps."""
-        return -(-self.steps // STEPS)
+        return -(-self.steps // self.depth)
 
     @property
     def size(self) -> int:
@@ -75,10 +80,22 @@ class Parts:
         number = builder.add(builder.mul(number, word(self.along)), part)
         return builder.mul(number, word(self.part_bytes))
 
+    def find_vector(
+        self, context: Context, batch: ir.Value, row: ir.Value, step: ir.Value
+    ) -> ir.Value:
+        """Return how many bytes the vector that has an element is behind the first part's first."""
+        builder = context.builder
+        line, tile = _split(builder, row, self.side)
+        behind, number = _split(builder, step, self.depth)
+        start = self.locate(context, batch, tile, number)
+        vector = builder.udiv(behind, word(COPIED_BYTES // self.width))
+        return builder.add(start, swizzle(builder, line, vector))
+
 
 def part(matrices: Matrices, axis: int, side: int) -> Parts:
     """Return where the parts of a factor are that was copied."""
-    return Parts(matrices.batches, matrices.sides[axis], matrices.node.fold_length, side)
+    sizes = matrices.batches, matrices.sides[axis], matrices.node.fold_length
+    return Parts(*sizes, side, matrices.node.operands[1 + axis].dtype.width)
 
 
 def count_blocks(matrices: Matrices, axis: int, parts: Parts | None = None) -> int:
@@ -87,13 +104,16 @@ def count_blocks(matrices: Matrices, axis: int, parts: Parts | None = None) -> i
 
 
 def _count_tiles(matrices: Matrices, axis: int, parts: Parts | None) -> tuple[int, int]:
-    """Return how often there are 64 rows, and 32 steps of each."""
-    steps = pad(matrices.node.fold_length) if parts is None else parts.along * STEPS
-    return -(-matrices.sides[axis] // _LINES), steps // PIECE
+    """Return how often there are 64 rows, and 64 bytes of each."""
+    if parts is None:
+        pieces = pad(matrices.node.fold_length) // PIECE
+    else:
+        pieces = parts.along * LINE_BYTES // _PIECE_BYTES
+    return -(-matrices.sides[axis] // _LINES), pieces
 
 
 def make_kernel(matrices: Matrices, axis: int, parts: Parts | None = None) -> Kernel:
-    """Return the kernel that copies a factor's rows, a block for 64 rows and 32 steps of each.
+    """Return the kernel that copies a factor's rows, a block for 64 rows and 64 bytes of each.
 
     Parameters are the addresses of the copy and of the factor's tensor.
     """
@@ -109,50 +129,55 @@ class _Writer:
         self._tiles, self._pieces = _count_tiles(matrices, axis, parts)
         self._read, self._parts = matrices.read_factor(axis, 1), parts
         self._along_lines = reads_along_lines(matrices.node, axis)
+        self._width = matrices.node.operands[1 + axis].dtype.width
+        self._piece = _PIECE_BYTES // self._width
 
     def _place(self, context: Context) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Return a block's batch, its first row and its first step."""
         builder = context.builder
         piece, rest = _split(builder, context.block, self._pieces)
         line, batch = _split(builder, rest, self._tiles)
-        return batch, builder.mul(line, word(_LINES)), builder.mul(piece, word(PIECE))
+        return batch, builder.mul(line, word(_LINES)), builder.mul(piece, word(self._piece))
 
     def read(self, context: Context) -> None:
         """Bring a tile into shared memory; neighbouring threads read neighbours in memory."""
         builder = context.builder
         batch, first_line, first_step = self._place(context)
-        for turn in range(_LINES * PIECE // _THREADS):
+        for turn in range(_LINES * self._piece // _THREADS):
             number = builder.add(context.thread, word(turn * _THREADS))
             if self._along_lines:
                 line, step = _split(builder, number, _LINES)
             else:
-                step, line = _split(builder, number, PIECE)
+                step, line = _split(builder, number, self._piece)
             at = vectors.minimum(builder, builder.add(first_line, line), word(self._count - 1))
             along = builder.add(first_step, step)
             is_there = builder.icmp_unsigned("<", along, word(self._steps))
             along = builder.select(is_there, along, word(self._steps - 1))
-            value = builder.bitcast(self._read(context, batch, at, along), INDEX)
-            half = builder.trunc(builder.lshr(value, INDEX(_HALF_BITS)), _HALF)
-            half = builder.select(is_there, half, _HALF(0))
-            context.store_shared(half, _locate(builder, line, step))
+            value = self._read(context, batch, at, along)
+            if self._width == WIDTH:
+                bits = builder.bitcast(value, INDEX)
+                value = builder.trunc(builder.lshr(bits, INDEX(_HALF_BITS)), _HALF)
+            value = builder.select(is_there, value, value.type(0))
+            context.store_shared(value, self._locate(builder, line, step))
 
     def store(self, context: Context) -> None:
         """Store the tile, vector by vector."""
         builder = context.builder
         batch, first_line, first_step = self._place(context)
-        each = PIECE // VECTOR
+        vector_steps = COPIED_BYTES // self._width
+        each = _PIECE_BYTES // COPIED_BYTES
         for turn in range(_LINES * each // _THREADS):
             number = builder.add(context.thread, word(turn * _THREADS))
             vector, line = _split(builder, number, each)
-            step = builder.mul(vector, word(VECTOR))
+            step = builder.mul(vector, word(vector_steps))
             whole: ir.Value = ir.Constant(_VECTOR, 0)
             for part in range(_VECTOR.width // INDEX.width):
-                offset = builder.add(_locate(builder, line, step), word(part * 4))
+                offset = builder.add(self._locate(builder, line, step), word(part * 4))
                 wide = builder.zext(context.load_shared(INDEX, offset), _VECTOR)
                 whole = builder.or_(whole, builder.shl(wide, _VECTOR(part * INDEX.width)))
             at, along = builder.add(first_line, line), builder.add(first_step, step)
             if self._parts is not None:
-                place = self._locate_in_part(context, self._parts, batch, at, along)
+                place = self._parts.find_vector(context, batch, at, along)
                 context.store(whole, builder.add(context.parameters[0], place))
                 continue
             with builder.if_then(builder.icmp_unsigned("<", at, word(self._count))):
@@ -161,24 +186,11 @@ class _Writer:
                 place = builder.mul(builder.add(start, along), word(WIDTH))
                 context.store(whole, builder.add(context.parameters[0], place))
 
-    @staticmethod
-    def _locate_in_part(
-        context: Context, parts: Parts, batch: ir.Value, row: ir.Value, step: ir.Value
-    ) -> ir.Value:
-        """Return how many bytes a vector is behind the first part's first one."""
-        builder = context.builder
-        line, tile = _split(builder, row, parts.side)
-        behind, number = _split(builder, step, STEPS)
-        start = parts.locate(context, batch, tile, number)
-        vector = builder.udiv(behind, word(VECTOR))
-        return builder.add(start, swizzle(builder, line, vector))
+    def _locate(self, builder: ir.IRBuilder, line: ir.Value, step: ir.Value) -> ir.Value:
+        """Return where an element of the tile is in shared memory."""
+        return builder.add(builder.mul(line, word(_PITCH)), builder.mul(step, word(self._width)))
 
 
 def _split(builder: ir.IRBuilder, number: ir.Value, size: int) -> tuple[ir.Value, ir.Value]:
     """Return what is left of a number by a size, and the quotient."""
     return builder.urem(number, word(size)), builder.udiv(number, word(size))
-
-
-def _locate(builder: ir.IRBuilder, line: ir.Value, step: ir.Value) -> ir.Value:
-    """Return where an element of the tile is in shared memory."""
-    return builder.add(builder.mul(line, word(_PITCH)), builder.mul(step, word(WIDTH)))

@@ -18,7 +18,7 @@ from moot.offchain.backends.cuda.machine import Launch, Machine
 from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.rows import Rows
-from moot.offchain.backends.cuda.tensor.tiles import choose_common_tile, estimate_cycles
+from moot.offchain.backends.cuda.tensor.tiles import choose_tile, estimate_cycles
 from moot.offchain.backends.cuda.warpgroups import Orders
 from moot.offchain.planning.preconditions import Form, Precondition, make_form
 from moot.offchain.programs.graph import Node
@@ -112,7 +112,7 @@ def find_pair(machine: Machine, nodes: tuple[Node, Node], block: Block) -> Chain
     products = [(plan.matrices.sides, plan.matrices.batches) for plan in apart]
     devices = machine.multiprocessors
     groups = has_groups(machine.capability, block)
-    tile = choose_common_tile(products, steps[0], devices, has_groups=groups)
+    tile = choose_tile(products, steps[0], devices, has_groups=groups)
     cycles = _LAUNCH_CYCLES + sum(
         estimate_cycles(plan.tile, [product], steps[0], devices)
         for plan, product in zip(apart, products, strict=True)

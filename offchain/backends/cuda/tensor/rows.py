@@ -1,8 +1,8 @@
-"""The rows of factors in bfloat16: where they are in their tensors, or in copies of these.
+"""The rows of factors in bfloat16 or bytes: where they are in their tensors, or in copies of these.
 
-Products read vectors of neighbours, along the steps of a row or across rows. Where a factor's
-tensor has such neighbours, it is read where it is. For any other access the rows are copied once,
-zeros behind the last step of each (`laying.py`).
+Products read vectors of neighbours, along the steps of a row, or of bfloat16 across rows. Where a
+factor's tensor has such neighbours, it is read where it is. For any other access the rows are
+copied once, zeros behind the last step of each (`laying.py`).
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from math import prod
 from llvmlite import ir
 
 from moot.offchain.backends.cuda.elements import unravel
-from moot.offchain.backends.cuda.kernel import Context, word
+from moot.offchain.backends.cuda.kernel import COPIED_BYTES, Context, word
 from moot.offchain.backends.cuda.matrices import Matrices
-from moot.offchain.backends.cuda.tensor.tiles import VECTOR, WIDTH
+from moot.offchain.backends.cuda.tensor.tiles import WIDTH
 from moot.offchain.planning.accesses import coalesce, find_strided
 from moot.offchain.programs.graph import Origin
 
@@ -56,6 +56,7 @@ class Rows:
         lines: the rows of a batch.
         steps: the steps of a row.
         is_turned: whether the neighbours of an element are in other rows, not other steps.
+        width: the bytes of an element.
     """
 
     count: int
@@ -64,6 +65,12 @@ class Rows:
     lines: Axis
     steps: Axis
     is_turned: bool = False
+    width: int = WIDTH
+
+    @property
+    def vector(self) -> int:
+        """The elements that a thread brings at once."""
+        return COPIED_BYTES // self.width
 
     def locate(self, context: Context, batch: ir.Value, line: ir.Value, step: ir.Value) -> ir.Value:
         """Return the number of an element."""
@@ -91,17 +98,20 @@ def find_rows(matrices: Matrices, axis: int) -> Rows | None:
     node, operand = matrices.node, matrices.node.operands[1 + axis]
     sizes = node.shape + node.fold_shape
     strided = find_strided(operand.rows, sizes)
-    if operand.origin is Origin.IMMEDIATE or strided is None or strided.offset % VECTOR:
+    vector = COPIED_BYTES // operand.dtype.width
+    if operand.origin is Origin.IMMEDIATE or strided is None or strided.offset % vector:
         return None
     split, steps = matrices.split, range(len(node.shape), len(sizes))
     groups = split.batch, (split.rows, split.columns)[axis], steps
     batches, lines, along = (_make_axis(sizes, group, strided.strides) for group in groups)
     for inner, *others in ((along, batches, lines), (lines, batches, along)):
         outer = [*inner.strides[:-1], *(stride for each in others for stride in each.strides)]
-        has_vectors = inner.strides[-1] == 1 and inner.shape[-1] % VECTOR == 0
-        if has_vectors and not any(stride % VECTOR for stride in outer):
+        has_vectors = inner.strides[-1] == 1 and inner.shape[-1] % vector == 0
+        is_turned, width = inner is lines, operand.dtype.width
+        has_vectors &= width == WIDTH or not is_turned
+        if has_vectors and not any(stride % vector for stride in outer):
             count = matrices.sides[axis]
-            return Rows(count, strided.offset, batches, lines, along, inner is lines)
+            return Rows(count, strided.offset, batches, lines, along, is_turned, width)
     return None
 
 

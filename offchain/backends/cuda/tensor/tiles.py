@@ -1,15 +1,16 @@
 """Tiles of products of bfloat16: how large those of blocks and of warps are, and how deep.
 
-Those of warps are multiplied by `mma.sync`, those of warp groups by `wgmma`.
+Those of warps are multiplied by `mma.sync`, those of warp groups by `wgmma`, which also multiplies
+bytes (`exact/tiles.py`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import ClassVar
+from typing import Protocol, TypeVar
 
 from moot.offchain.backends.cuda import warpgroups
-from moot.offchain.backends.cuda.kernel import WARP
+from moot.offchain.backends.cuda.kernel import COPIED_BYTES, WARP
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16
 """What one instruction multiplies."""
@@ -17,7 +18,7 @@ ROWS, COLUMNS, DEPTH = 16, 8, 16
 WIDTH = 2
 """Bytes of an element."""
 
-VECTOR = 8
+VECTOR = COPIED_BYTES // WIDTH
 """Elements that a thread moves at once."""
 
 
@@ -84,19 +85,23 @@ class GroupTile:
         columns: the columns, all of one product.
         stages: as many parts are multiplied, or on their way to shared memory: three or more,
             since two are being multiplied while the next one is brought.
+        width: the bytes of a factor's element.
     """
 
     groups: int
     columns: int
     stages: int = 4
-
-    depth: ClassVar[int] = warpgroups.LINE_BYTES // WIDTH
-    """The steps of a part: a line of a panel."""
+    width: int = WIDTH
 
     def __post_init__(self) -> None:
         """Refuse what the kernel does not compute."""
         assert self.stages >= LEAST_STAGES
         assert self.columns in warpgroups.COLUMNS
+
+    @property
+    def depth(self) -> int:
+        """The steps of a part: a line of a panel."""
+        return warpgroups.LINE_BYTES // self.width
 
     @property
     def threads(self) -> int:
@@ -140,6 +145,52 @@ GROUP_CYCLES: Mapping[GroupTile, float] = {
 """The same for tiles of warp groups, where the device has them. Tensor cores make 2,048 products
 a cycle, so 256 cycles are the least for 128 by 256."""
 
+BYTE_CYCLES: Mapping[GroupTile, float] = {
+    replace(tile, width=1): cycles for tile, cycles in GROUP_CYCLES.items()
+}
+"""The same for 32 steps of bytes, of which tensor cores make 4,096 products a cycle."""
+
+
+class Sized(Protocol):
+    """A tile of any kind.
+
+    Attributes:
+        sides: the rows and columns of a block.
+        depth: the steps of a part.
+    """
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Return them."""
+
+    @property
+    def depth(self) -> int:
+        """Return them."""
+
+
+_Any = TypeVar("_Any", bound=Sized)
+
+
+def find_fastest(
+    cycles: Mapping[_Any, float], products: Sequence[Product], steps: int, multiprocessors: int
+) -> _Any:
+    """Return the tile whose waves of blocks are estimated to take least.
+
+    Large ones read less, small ones keep more multiprocessors busy.
+
+    Args:
+        cycles: tiles, and what a multiprocessor takes for some steps of them.
+        products: the products that are computed at once.
+        steps: their steps.
+        multiprocessors: how many compute them.
+    """
+    return min(
+        cycles, key=lambda tile: _estimate(tile, cycles[tile], products, steps, multiprocessors)
+    )
+
+
+_CYCLES = dict[AnyTile, float]([*STEP_CYCLES.items(), *GROUP_CYCLES.items()])
+
 
 def list_tiles(*, has_groups: bool) -> Sequence[AnyTile]:
     """Return the tiles that a device computes, which warp groups of its own may multiply."""
@@ -147,40 +198,30 @@ def list_tiles(*, has_groups: bool) -> Sequence[AnyTile]:
 
 
 def choose_tile(
-    sides: tuple[int, int],
-    steps: int,
-    batches: int,
-    multiprocessors: int,
-    *,
-    has_groups: bool = False,
-) -> AnyTile:
-    """Return the tile of products with so many rows and columns, and so many steps.
-
-    Large ones read less, small ones keep more multiprocessors busy. Those of warp groups are
-    chosen where the device has them and they take less time: not where outputs are small.
-    """
-    return choose_common_tile([(sides, batches)], steps, multiprocessors, has_groups=has_groups)
-
-
-def choose_common_tile(
     products: Sequence[Product], steps: int, multiprocessors: int, *, has_groups: bool = False
 ) -> AnyTile:
-    """Return the tile of several products of so many steps, which are computed at once."""
+    """Return the tile of products of so many steps, which are computed at once.
 
-    def estimate(tile: AnyTile) -> float:
-        return estimate_cycles(tile, products, steps, multiprocessors)
-
-    return min(list_tiles(has_groups=has_groups), key=estimate)
+    Those of warp groups are chosen where the device has them and they take less time: not where
+    outputs are small.
+    """
+    cycles = {tile: _CYCLES[tile] for tile in list_tiles(has_groups=has_groups)}
+    return find_fastest(cycles, products, steps, multiprocessors)
 
 
 def estimate_cycles(
     tile: AnyTile, products: Iterable[Product], steps: int, multiprocessors: int
 ) -> float:
     """Return about how many cycles products take that are computed at once in such tiles."""
+    return _estimate(tile, _CYCLES[tile], products, steps, multiprocessors) / DEPTH
+
+
+def _estimate(
+    tile: Sized, cycles: float, products: Iterable[Product], steps: int, multiprocessors: int
+) -> float:
     blocks = sum(
         batches * prod(-(-x // side) for x, side in zip(sides, tile.sides, strict=True))
         for sides, batches in products
     )
     depth = -(-steps // tile.depth) * tile.depth
-    cycles = STEP_CYCLES[tile] if isinstance(tile, Tile) else GROUP_CYCLES[tile]
-    return -(-blocks // multiprocessors) * cycles * depth / DEPTH
+    return -(-blocks // multiprocessors) * cycles * depth
