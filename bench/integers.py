@@ -25,7 +25,6 @@ GROUP = "int8"
 _BOUND = 127
 """The greatest magnitude of a quantized number."""
 
-
 _TOLERANCE = 0.1
 """The greatest difference of logits that are rounded otherwise, as a share of the largest."""
 

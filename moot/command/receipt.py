@@ -118,14 +118,14 @@ def check(
     said, too, whether the receipt still may be challenged, and what stands behind it.
     """
     from moot.offchain.receipts.documents import read_document  # noqa: PLC0415 - imports much
-    from moot.offchain.serving.tasks import find_model, read_asked  # noqa: PLC0415 - imports torch
+    from moot.offchain.serving.tasks import choose_model, read_asked  # noqa: PLC0415 - imports torch
     from moot.offchain.serving.verdicts import Verdict, check_receipt  # noqa: PLC0415 - likewise
 
     signed, document = read_document(file)
     with party(config, given, as_json=as_json) as (settings, tell):
         backing = _look(settings, tell, signed) if settings.chain or settings.service else {}
     models, asked = _Finder(model, precision, adapters)(document), read_asked(document)
-    programs = find_model(models, asked.question, signed.receipt) or models[0]
+    programs = choose_model(models, asked.question, signed.receipt)
     checked = check_receipt(signed, asked, programs)
     result = {
         "verdict": checked.verdict.value,
@@ -176,7 +176,7 @@ def challenge(
     from moot.offchain.parties.accuser import accuse  # noqa: PLC0415 - imports the chain
     from moot.offchain.receipts.documents import read_document  # noqa: PLC0415 - imports much
     from moot.offchain.serving.tasks import (  # noqa: PLC0415 - likewise
-        find_model,
+        choose_model,
         make_task,
         read_asked,
     )
@@ -185,7 +185,7 @@ def challenge(
     signed, document = read_document(file)
     with party(config, given, as_json=as_json) as (settings, tell):
         models, asked = _Finder(model, precision, adapters)(document), read_asked(document)
-        programs = find_model(models, asked.question, signed.receipt) or models[0]
+        programs = choose_model(models, asked.question, signed.receipt)
         checked = check_receipt(signed, asked, programs)
         tell("checked", f"{checked.verdict.value}: {checked.line}", verdict=checked.verdict.value)
         if checked.verdict is not Verdict.REFUTED:

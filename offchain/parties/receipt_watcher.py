@@ -15,7 +15,7 @@ from moot.offchain.parties.settings import Settings
 from moot.offchain.receipts.conflicts import find_fault
 from moot.offchain.receipts.documents import read_document
 from moot.offchain.receipts.packed import SignedReceipt
-from moot.offchain.serving.tasks import FindModels, find_model, make_task, read_asked
+from moot.offchain.serving.tasks import FindModels, choose_model, make_task, read_asked
 from moot.offchain.serving.verdicts import Verdict, check_receipt
 
 PAUSE_S = 1.0
@@ -102,7 +102,7 @@ class ReceiptWatcher:
         if self.settings.key:  # before anything is computed for a stranger's receipt
             require_worth(self.settings, self.tell, signed)
         models, asked = self.find_models(document), read_asked(document)
-        programs = find_model(models, asked.question, signed.receipt) or models[0]
+        programs = choose_model(models, asked.question, signed.receipt)
         checked = check_receipt(signed, asked, programs)
         about = {"file": name, "verdict": checked.verdict.value, "token": checked.token}
         self.tell("checked", f"{name}: {checked.verdict.value}: {checked.line}", **about)

@@ -115,6 +115,11 @@ def find_model(models: Iterable[Programs], question: Question, receipt: Receipt)
     return None
 
 
+def choose_model(models: Sequence[Programs], question: Question, receipt: Receipt) -> Programs:
+    """Return the model that a receipt is of, or the first one, which says why it is of none."""
+    return find_model(models, question, receipt) or models[0]
+
+
 FindModels = Callable[[Mapping[str, Any]], Sequence[Programs]]
 """Returns the models that an answer may be of, for what was written down of its request."""
 

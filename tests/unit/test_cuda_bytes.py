@@ -1,7 +1,6 @@
 """Products of bytes by warp groups in kernels for devices: those of `exact`, and of INT8."""
 
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -31,7 +30,7 @@ from moot.offchain.backends.cuda.kernel import INSTRUCTIONS, Kernel
 from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.plans import plan as plan_operator
 from moot.offchain.backends.cuda.single import Single
-from moot.offchain.backends.cuda.tensor import bytes_trial, groups, laying, rows
+from moot.offchain.backends.cuda.tensor import bytes_trial, groups, laying
 from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.groups import _Writer
 from moot.offchain.backends.cuda.tensor.outputs import Output
@@ -63,12 +62,14 @@ from tests.unit.test_cuda_exact import define, draw_factors, make_batched, multi
 from tests.unit.test_cuda_groups import (
     Fault,
     ask_early,
+    assemble_all,
     change_method,
     change_orders,
     find_place,
     leave_out_bulk,
     shift_part,
     turn_parity,
+    write_kernel,
     write_layout,
 )
 from tests.unit.test_program_int8 import make_model
@@ -482,34 +483,15 @@ def list_kernels() -> Iterator[Kernel]:
             yield residues.make_kernel(layout.cuts[0], layout.read_factor(0, residues.SOURCE))
         used = ((0, 2), (1, 2))
         for node in (make_integers((1024, 2304, 768), used), INTEGERS["one turned"]):
-            yield write_kernel(node, tile)
+            yield write_kernel(node, tile, None)
     matrices = Matrices(INTEGERS["odd"], find_split(INTEGERS["odd"]))
     yield laying.make_kernel(matrices, 0, laying.part(matrices, 0, 128))
 
 
-def write_kernel(node: Node, tile: GroupTile) -> Kernel:
-    """Return the kernel of a contraction of INT8."""
-    matrices = Matrices(node, find_split(node))
-    a, b = (
-        rows.find_rows(matrices, axis) or laying.part(matrices, axis, tile.sides[axis])
-        for axis in (0, 1)
-    )
-    return groups.make_kernel(Output(matrices, tile.sides), (a, b), tile, None)
-
-
 @pytest.mark.skipif(find_assembler() is None, reason="NVIDIA's assembler is not installed")
 def test_code_is_assembled(tmp_path: Path) -> None:
-    """The assembler takes all kernels as they are: none spills, and no wait is put between."""
-    for kernel in list_kernels():
-        path = tmp_path / "kernel.ptx"
-        path.write_text(ptx.translate(kernel, "sm_90a"))
-        options = ["-v", "-arch", "sm_90a", "--fmad=false", "-o", "/dev/null", str(path)]
-        done = subprocess.run(  # noqa: S603 - the package's own program
-            [str(find_assembler()), *options], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert "0 bytes spill stores" in done.stderr
-        assert "(C" not in done.stderr, done.stderr
+    """The assembler takes all kernels as they are."""
+    assemble_all(list_kernels(), tmp_path)
 
 
 def test_code_asks_for_what_the_orders_say() -> None:

@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -515,21 +515,20 @@ def list_kernels() -> list[Kernel]:
     return found
 
 
-def write_kernel(node: Node, tile: GroupTile) -> Kernel:
-    """Return the kernel of a product."""
+def write_kernel(node: Node, tile: GroupTile, block: Block | None = HOPPER) -> Kernel:
+    """Return the kernel of a product, of bytes if there is no block."""
     matrices = Matrices(node, find_split(node))
     a, b = (
         rows.find_rows(matrices, axis) or laying.part(matrices, axis, tile.sides[axis])
         for axis in (0, 1)
     )
-    return groups.make_kernel(Output(matrices, tile.sides), (a, b), tile, HOPPER)
+    return groups.make_kernel(Output(matrices, tile.sides), (a, b), tile, block)
 
 
-@pytest.mark.skipif(find_assembler() is None, reason="NVIDIA's assembler is not installed")
-def test_code_is_assembled(tmp_path: Path) -> None:
-    """The assembler takes all kernels as they are: none spills, and no wait is put between."""
-    for kernel in list_kernels():
-        path = tmp_path / "kernel.ptx"
+def assemble_all(kernels: Iterable[Kernel], folder: Path) -> None:
+    """Assemble kernels in a folder: none spills, and no wait is put between."""
+    for kernel in kernels:
+        path = folder / "kernel.ptx"
         path.write_text(ptx.translate(kernel, "sm_90a"))
         options = ["-v", "-arch", "sm_90a", "--fmad=false", "-o", "/dev/null", str(path)]
         done = subprocess.run(  # noqa: S603 - the package's own program
@@ -538,6 +537,12 @@ def test_code_is_assembled(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert "0 bytes spill stores" in done.stderr
         assert "(C" not in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(find_assembler() is None, reason="NVIDIA's assembler is not installed")
+def test_code_is_assembled(tmp_path: Path) -> None:
+    """The assembler takes all kernels as they are."""
+    assemble_all(list_kernels(), tmp_path)
 
 
 def test_code_asks_for_what_the_orders_say() -> None:
