@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from moot.bench import ggml
 from moot.bench.shapes import TINY_SERVING, ServingSizes
 from moot.bench.sides import Comparison
 from moot.bench.timing import Side
@@ -39,7 +40,10 @@ def list_comparisons(*, is_tiny: bool) -> Iterator[Comparison]:
             kind = f"{count} x {sizes.prompt} + {sizes.tokens}"
             ours = _make_ours(programs, prompts, sizes.tokens, has_claims=True)
             theirs = _make_stock(stock, prompts, sizes.tokens)
-            yield Comparison(GROUP, f"{name} {size}, answers", kind, ours, theirs)
+            others = {}
+            if ggml.is_here():
+                others["llama.cpp"] = ggml.make_answers(stock, prompts, sizes.tokens)
+            yield Comparison(GROUP, f"{name} {size}, answers", kind, ours, theirs, others)
             plain = _make_ours(programs, prompts, sizes.tokens, has_claims=False)
             yield Comparison(GROUP, f"{name} {size}, claims", kind, ours, plain)
 
