@@ -94,9 +94,17 @@ def _make_side(connection: http.client.HTTPConnection, prompt: int, tokens: int)
     fields = {"model": "model", "prompt": [*range(prompt)], "max_tokens": tokens, "temperature": 0}
     body, kind = json.dumps(fields), {"Content-Type": "application/json"}
 
-    def run() -> Any:
+    def ask() -> http.client.HTTPResponse:
         connection.request("POST", "/v1/completions", body, kind)
-        with connection.getresponse() as response:
+        return connection.getresponse()
+
+    def run() -> Any:
+        try:
+            response = ask()
+        except ConnectionError:  # the server ends those that rest, while programs are prepared
+            connection.close()
+            response = ask()
+        with response:
             said = json.loads(response.read())
         return np.array([int(word[1:]) for word in said["choices"][0]["text"].split()])
 

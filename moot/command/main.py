@@ -3,6 +3,7 @@
 import gc
 import io
 import os
+import select
 import sys
 import traceback
 from contextlib import suppress
@@ -143,13 +144,8 @@ def _explain(error: BaseException) -> int:
     users = explain_user(error)
     if users is not None:
         return _report(users, FAILED)
-    if isinstance(error, BrokenPipeError):
-        _drop_output()
-        return READER_GONE
     if isinstance(error, OSError):
-        _drop_output()
-        subject = error.filename or "cannot write the output"
-        return _report(f"{subject}: {error.strerror or error}", FAILED)
+        return _explain_system(error)
     return _report(f"{explain_fault(error)}; {REPORT}", OUR_FAULT)
 
 
@@ -157,6 +153,26 @@ def _explain_refusal(error: MootError) -> int:
     if isinstance(error, CaptureFault):
         return _report(f"{error}; {REPORT}", OUR_FAULT)
     return _report(str(error), BAD_ARGUMENTS if isinstance(error, UsageError) else FAILED)
+
+
+def _explain_system(error: OSError) -> int:
+    """Print what the system says, but to a reader who went away."""
+    if isinstance(error, ConnectionError) and not _is_reader_gone():
+        return _report(f"a connection was lost: {error.strerror or error}", FAILED)
+    _drop_output()
+    if isinstance(error, BrokenPipeError):
+        return READER_GONE
+    subject = error.filename or "cannot write the output"
+    return _report(f"{subject}: {error.strerror or error}", FAILED)
+
+
+def _is_reader_gone() -> bool:
+    """Whether nobody reads what is printed; a pipe may as well have been somebody else's."""
+    streams = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # none, closed, or no descriptor
+            streams.register(stream.fileno(), 0)
+    return bool(streams.poll(0))
 
 
 def _drop_output() -> None:

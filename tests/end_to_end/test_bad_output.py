@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -75,6 +76,25 @@ def test_a_reader_that_went_away() -> None:
         console.print("a table")
     with pytest.raises(BrokenPipeError):
         console.file.close()
+
+
+def test_a_connection_that_broke_is_not_a_reader_that_went_away() -> None:
+    """Where it was no pipe of our output that broke, one line says so."""
+    broken = "import errno, os; raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))"
+    code = f"""
+import sys
+from moot.command.main import cli, main
+def invoke(_):
+    {broken}
+cli.invoke = invoke
+sys.argv = ["moot", "demo"]
+main()
+"""
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "moot: a connection was lost: Broken pipe\n"
 
 
 def test_files_appear_whole_or_not_at_all(tmp_path: Path) -> None:
