@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         from_trainer,
         to_state_dict,
     )
+    from moot.offchain.frontend.quantization import unwrap
     from moot.offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
     from moot.offchain.parties.policy import Policy
     from moot.offchain.providers.behaviour import Behaviour
@@ -103,6 +104,7 @@ _PLACES = {
     "to_state_dict": "moot.offchain.frontend.interop",
     "train": "moot.trainings",
     "twins": "moot.answering",
+    "unwrap": "moot.offchain.frontend.quantization",
 }
 """Each public name, and the module that has it; no module is called as a name that it has."""
 
@@ -161,6 +163,7 @@ __all__ = [
     "to_state_dict",
     "train",
     "twins",
+    "unwrap",
 ]
 
 

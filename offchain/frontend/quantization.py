@@ -8,9 +8,12 @@ integers, which are scaled in float32; all else of a model stays as it is.
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import register_parametrization
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from moot.offchain.errors import UsageError
 
@@ -107,3 +110,80 @@ def _replace_layers(module: nn.Module) -> nn.Module:
     for name, child in module.named_children():
         setattr(module, name, _replace_layers(child))
     return module
+
+
+def has_parts(tensor: Tensor) -> bool:
+    """Whether a tensor is of a class of somebody's own, and holds others that it is made of."""
+    return bool(is_traceable_wrapper_subclass(tensor))
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """Hold plain tensors in a model where it has tensors of a class of somebody's own.
+
+    Such are torchao's weights, which `quantize_` puts in the place of a linear layer's: integers,
+    scales, and an operator of their own for what torch does with them. Afterwards the layer has
+    the integers and the scales as parameters (`parametrizations.weight.original0`, ...), and makes
+    its weight of them where it is asked for it.
+
+    Args:
+        model: a model for inference; it is changed.
+
+    Returns:
+        The model.
+
+    Raises:
+        UsageError: a tensor of this kind wants a gradient.
+
+    Example:
+        >>> model = moot.unwrap(model)  # after torchao's quantize_(model, Int8WeightOnlyConfig())
+    """
+    for name, module in [*model.named_modules()]:
+        own = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+        for place, tensor in own:
+            if not has_parts(tensor):
+                continue
+            if tensor.requires_grad:
+                raise UsageError(
+                    f"{name}.{place}: a {type(tensor).__name__} that wants a gradient; train the "
+                    "model as it was before, and quantize it afterwards"
+                )
+            register_parametrization(module, place, _Parts(tensor), unsafe=True)
+    return model
+
+
+class _Parts(nn.Module):
+    """How a tensor of a class of somebody's own is made of plain ones.
+
+    Args:
+        whole: the tensor.
+    """
+
+    def __init__(self, whole: Any) -> None:
+        super().__init__()
+        self._kind = type(whole)
+        self._size, self._stride = whole.size(), whole.stride()
+        self._names, self._context = whole.__tensor_flatten__()
+        inner = [getattr(whole, name) for name in self._names]
+        self._parts = [_Parts(x) if has_parts(x) else None for x in inner]
+
+    def right_inverse(self, whole: Tensor) -> list[Tensor]:
+        """Return the plain tensors."""
+        found = list[Tensor]()
+        for name, parts in zip(self._names, self._parts, strict=True):
+            inner = getattr(whole, name)
+            found += [inner] if parts is None else parts.right_inverse(inner)
+        return found
+
+    def forward(self, *plain: Tensor) -> Tensor:
+        """Return the tensor."""
+        return self._make(iter(plain))
+
+    def _make(self, plain: Iterator[Tensor]) -> Tensor:
+        inner = {
+            name: next(plain) if parts is None else parts._make(plain)
+            for name, parts in zip(self._names, self._parts, strict=True)
+        }
+        made: Tensor = self._kind.__tensor_unflatten__(
+            inner, self._context, self._size, self._stride
+        )
+        return made

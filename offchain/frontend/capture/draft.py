@@ -20,6 +20,7 @@ from moot.offchain.frontend.lowering.builder import Builder, RefusalError, ident
 from moot.offchain.frontend.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
 from moot.offchain.frontend.lowering.views import View
 from moot.offchain.frontend.parts import check_call, check_parts
+from moot.offchain.frontend.quantization import has_parts
 from moot.offchain.frontend.recipe import (
     Recipe,
     TrainingRecipe,
@@ -258,7 +259,10 @@ def make_slots(tensors: Mapping[str, torch.Tensor]) -> tuple[Slot, ...]:
         except RefusalError as error:
             raise refusal(f"{error}{_advise(name, tensor)}", name, "") from error
         if type(tensor) not in PLAIN and name.startswith(OF_MODEL):
-            raise refusal(f"a {type(tensor).__name__}; give a plain tensor", name, "")
+            kind, instead = type(tensor).__name__, "give a plain tensor"
+            if has_parts(tensor):
+                instead = "call moot.unwrap(model) first, which holds its plain tensors"
+            raise refusal(f"a {kind}; {instead}", name, "")
         if tensor.ndim > MAX_RANK:
             raise refusal(f"{tensor.ndim} dimensions; at most {MAX_RANK} are allowed", name, "")
         if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
