@@ -157,7 +157,7 @@ def _explain_refusal(error: MootError) -> int:
 
 def _explain_system(error: OSError) -> int:
     """Print what the system says, but to a reader who went away."""
-    if isinstance(error, ConnectionError) and not _is_reader_gone():
+    if isinstance(error, ConnectionError | TimeoutError) and not _is_reader_gone():
         return _report(f"a connection was lost: {error.strerror or error}", FAILED)
     _drop_output()
     if isinstance(error, BrokenPipeError):
