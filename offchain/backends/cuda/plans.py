@@ -14,6 +14,11 @@ from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS
 from moot.offchain.backends.cuda import contraction
 from moot.offchain.backends.cuda.exact.plans import plan_sum
+from moot.offchain.backends.cuda.extension import (
+    Extension,
+    choose_extensions,
+    replace_factors,
+)
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
 from moot.offchain.backends.cuda.operators import make_scatter
 from moot.offchain.backends.cuda.single import (
@@ -40,12 +45,25 @@ class Tiled:
         machine: what computes it.
         node: the contraction, with a positive number of elements and of fold steps.
         tiling: the sizes of the tiles.
+        extensions: how each factor is extended first; None if it is not.
     """
 
     is_launched = True
 
-    def __init__(self, machine: Machine, node: Node, tiling: Tiling) -> None:
-        self._machine, self._node, self._tiling = machine, node, tiling
+    def __init__(
+        self,
+        machine: Machine,
+        node: Node,
+        tiling: Tiling,
+        extensions: Sequence[Extension | None] = (None, None),
+    ) -> None:
+        self._machine, self._tiling = machine, tiling
+        self._node = replace_factors(node, extensions)
+        self._moves = [
+            (axis, found.size, Single(machine, found.move))
+            for axis, found in enumerate(extensions)
+            if found is not None
+        ]
 
     @cached_property
     def _loaded(self) -> Any:
@@ -58,12 +76,17 @@ class Tiled:
         return out
 
     def list_launches(
-        self, sources: Sequence[int], targets: Sequence[int], _reserve: Reserve
+        self, sources: Sequence[int], targets: Sequence[int], reserve: Reserve
     ) -> list[Launch]:
-        """Return the launch."""
-        node, tiling = self._node, self._tiling
-        parameters = contraction.list_parameters(node, tiling, [*targets, *sources])
-        return [Launch(self._loaded, count_blocks(node, tiling), parameters)]
+        """Return the launches: what extends factors, and the tiles."""
+        node, tiling, launches = self._node, self._tiling, list[Launch]()
+        init, *factors = sources
+        for axis, size, move in self._moves:
+            target = reserve(size)
+            launches += move.list_launches([factors[axis]], [target], reserve)
+            factors[axis] = target
+        parameters = contraction.list_parameters(node, tiling, [*targets, init, *factors])
+        return [*launches, Launch(self._loaded, count_blocks(node, tiling), parameters)]
 
 
 class Empty:
@@ -214,7 +237,10 @@ def _plan_kernel(machine: Machine, node: Node) -> Plan:
     if node.kind is Kind.CONTRACT:
         is_float = not node.multiplies_integers
         tiling = choose_tiling(node, machine.multiprocessors) if is_float else None
-        return Single(machine, node) if tiling is None else Tiled(machine, node, tiling)
+        if tiling is None:
+            return Single(machine, node)
+        extensions = choose_extensions(node, tiling, machine.multiprocessors)
+        return Tiled(machine, node, tiling, extensions)
     if node.kind is Kind.SCATTER and not depends_on_named(node):
         return Scattered(machine, node)
     is_power = node.kind is Kind.MAP and node.function is Function.POW
