@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from moot.offchain.arithmetic.functions import Function
-from moot.offchain.backends.cuda.tiling import Tiling, count_blocks
+from moot.offchain.backends.cuda.tiling import CYCLE_BYTES, Tiling, count_blocks
 from moot.offchain.planning.accesses import find_strided
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
@@ -26,9 +26,6 @@ code of ResNet-50's convolutions (`docs/measurements/backends.md`)."""
 
 _MADE = 45
 """Instructions that make an element of what is laid out, counted there."""
-
-_BYTE = 6
-"""Instructions in the time of a byte: a multiprocessor has 21 bytes a cycle of an H200's memory."""
 
 _CYCLE = 128
 """Instructions, of a thread each, that a multiprocessor begins in a cycle."""
@@ -85,8 +82,9 @@ def choose_extensions(node: Node, tiling: Tiling, multiprocessors: int) -> list[
         extension = extend(operand, node.shape + node.fold_shape)
         if extension is not None:
             made, read = extension.move.elements, prod(row.size for row in operand.rows)
-            work = max(_MADE * made, _BYTE * operand.dtype.width * (made + read))
-            cycles = _LAUNCH_CYCLES + work / multiprocessors / _CYCLE
+            moved = operand.dtype.width * (made + read)
+            work = max(_MADE * made / _CYCLE, moved / CYCLE_BYTES)
+            cycles = _LAUNCH_CYCLES + work / multiprocessors
             brought = side * node.fold_length / threads  # by each thread of a block
             spared = _SPARED * brought * max(waves * threads / _CYCLE, 1)
             extension = extension if cycles < spared else None

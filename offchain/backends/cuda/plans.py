@@ -12,7 +12,7 @@ from moot.offchain.arithmetic.evaluate import evaluate
 from moot.offchain.arithmetic.exact import EXACT, is_sum
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS
-from moot.offchain.backends.cuda import contraction
+from moot.offchain.backends.cuda import contraction, scatters
 from moot.offchain.backends.cuda.exact.plans import plan_sum
 from moot.offchain.backends.cuda.extension import (
     Extension,
@@ -170,6 +170,41 @@ class Scattered:
         return [*start, make_launch(self._loaded, targets[0], sources, self._lines, 0)]
 
 
+class ScatteredByBlocks:
+    """The plan of a scatter of which each block has a line.
+
+    Args:
+        machine: what computes it.
+        node: the scatter, for which `scatters.is_possible` is true.
+        sizes: the threads of a block, and the steps that it brings at a time.
+    """
+
+    is_launched = True
+
+    def __init__(
+        self, machine: Machine, node: Node, sizes: scatters.Sizes = scatters.SIZES
+    ) -> None:
+        self._machine, self._node, self._sizes = machine, node, sizes
+
+    @cached_property
+    def _loaded(self) -> Any:
+        return self._machine.load(scatters.make_kernel(self._node, self._sizes))
+
+    def run(self, flats: Flats, _step: int) -> Tensor:
+        """Return the output."""
+        out = Tensor(self._machine, self._node.shape, NUMPY_TYPES[self._node.dtype])
+        launch_all(self._machine, self, flats, [out])
+        return out
+
+    def list_launches(
+        self, sources: Sequence[int], targets: Sequence[int], _reserve: Reserve
+    ) -> list[Launch]:
+        """Return the launch."""
+        parts = scatters.count_parts(self._node, self._sizes)
+        blocks = scatters.count_lines(self._node)
+        return [Launch(self._loaded, blocks, [targets[0], *sources, parts])]
+
+
 class Power(Single):
     """The plan of a power: what the device leaves in doubt is computed as it is defined.
 
@@ -242,7 +277,8 @@ def _plan_kernel(machine: Machine, node: Node) -> Plan:
         extensions = choose_extensions(node, tiling, machine.multiprocessors)
         return Tiled(machine, node, tiling, extensions)
     if node.kind is Kind.SCATTER and not depends_on_named(node):
-        return Scattered(machine, node)
+        by_blocks = scatters.is_worth_it(node, machine.multiprocessors)
+        return (ScatteredByBlocks if by_blocks else Scattered)(machine, node)
     is_power = node.kind is Kind.MAP and node.function is Function.POW
     return Power(machine, node) if is_power else Single(machine, node)
 
