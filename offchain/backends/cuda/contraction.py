@@ -239,20 +239,35 @@ class _Writer:
         self, context: Context, place: _Place, axis: int, start: ir.Value, depth: int
     ) -> _Brought:
         """Return those of one factor; neighbouring threads read neighbours in memory."""
-        builder, side = context.builder, self._tiling.sides[axis]
-        count, threads, brought = depth * side, prod(self._tiling.threads), []
-        for turn in range(-(-count // threads)):
-            number = builder.add(context.thread, word(turn * threads))
-            if (turn + 1) * threads > count:  # the last element is brought by several threads
-                number = vectors.minimum(builder, number, word(count - 1))
+        side, brought = self._tiling.sides[axis], list[tuple[ir.Value, ir.Value]]()
+        for turn in range(-(-depth * side // prod(self._tiling.threads))):
             if self._along_lines[axis]:
-                step, line = builder.udiv(number, word(side)), builder.urem(number, word(side))
+                step, line = self._choose_element(context, turn, depth, side)
             else:
-                line, step = builder.udiv(number, word(depth)), builder.urem(number, word(depth))
-            at = place.clamp(context, axis, builder.add(place.firsts[axis], line))
+                line, step = self._choose_element(context, turn, side, depth)
+            at = context.builder.add(place.firsts[axis], line)
+            at = place.clamp(context, axis, at)
             value = self._read_element(context, place, axis, at, start, step)
             brought.append((value, self._locate(context, axis, step, line)))
         return brought
+
+    def _choose_element(
+        self, context: Context, turn: int, outer: int, inner: int
+    ) -> tuple[ir.Value, ir.Value]:
+        """Return which element of (outer, inner) a thread brings in a turn.
+
+        What does not change from turn to turn is written so that it is computed once. Behind the
+        last elements come some that are brought by several threads.
+        """
+        builder, threads = context.builder, prod(self._tiling.threads)
+        whole, rest = divmod(turn * threads, inner)
+        far, near = word(whole), builder.add(context.thread, word(rest))
+        if rest + threads > inner:
+            far = builder.add(builder.udiv(near, word(inner)), far)
+            near = builder.urem(near, word(inner))
+        if (turn + 1) * threads > outer * inner:
+            far = vectors.minimum(builder, far, word(outer - 1))
+        return far, near
 
     def _read_element(
         self,

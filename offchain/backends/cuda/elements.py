@@ -43,6 +43,8 @@ def unravel(context: Context, index: ir.Value, shape: Sequence[int]) -> list[Var
     Divisions are of 32 bits where these hold it, since devices take long for others.
     """
     builder, found = context.builder, []
+    if sum(size > 1 for size in shape) == 1:
+        return [Variable(index if size > 1 else word(0), 0, size - 1) for size in shape]
     is_narrow = prod(shape) <= 1 << INDEX.width
     kind = INDEX if is_narrow else WORD
     linear = builder.trunc(index, INDEX) if is_narrow else index

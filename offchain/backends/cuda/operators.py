@@ -250,7 +250,7 @@ def _search(
     return vectors.splat(builder, place, 1)
 
 
-def _combine(context: Context, node: Node, before: ir.Value, source: ir.Value) -> ir.Value:
+def combine(context: Context, node: Node, before: ir.Value, source: ir.Value) -> ir.Value:
     """The element after a source was folded into it."""
     if node.function is Function.COPY:
         return source
@@ -278,11 +278,31 @@ def _scatter(context: Context, node: Node, number: ir.Value) -> None:
 
     def take(_: ir.Value, values: Sequence[ir.Value], before: list[ir.Value]) -> list[ir.Value]:
         source, is_reached = values
-        combined = _combine(context, node, before[0], source)
+        combined = combine(context, node, before[0], source)
         return [builder.select(is_reached, combined, before[0])]
 
     start = begin(context, node, variables)
     finish(context, node, _fold(context, node, variables, [start], ask, take)[0], number)
+
+
+def find_named(
+    context: Context, node: Node, at: Sequence[Variable]
+) -> tuple[ir.Value, dict[int, ir.Value]]:
+    """Return where a step of a scatter goes: whether to an element at all, and which indices.
+
+    The latter are any where there is no such element.
+    """
+    builder, named = context.builder, dict[int, ir.Value]()
+    fits: ir.Value = ir.Constant(ir.IntType(1), 1)
+    for place, target in enumerate(node.targets, start=2):
+        operand = node.operands[place]
+        index = as_integer(context, read(context, operand, at, address(context, place)))
+        is_inside = builder.icmp_unsigned("<", index, word(node.shape[target]))
+        fits = builder.and_(fits, is_inside)
+        if target in named:
+            fits = builder.and_(fits, builder.icmp_unsigned("==", index, named[target]))
+        named[target] = index
+    return fits, named
 
 
 def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
@@ -292,16 +312,7 @@ def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
     variables = unravel(context, number, free)
 
     def ask(at: Sequence[Variable]) -> list[ir.Value]:
-        named: dict[int, ir.Value] = {}
-        fits: ir.Value = ir.Constant(ir.IntType(1), 1)
-        for place, target in enumerate(node.targets, start=2):
-            operand = node.operands[place]
-            index = as_integer(context, read(context, operand, at, address(context, place)))
-            is_inside = builder.icmp_unsigned("<", index, word(node.shape[target]))
-            fits = builder.and_(fits, is_inside)
-            if target in named:
-                fits = builder.and_(fits, builder.icmp_unsigned("==", index, named[target]))
-            named[target] = index
+        fits, named = find_named(context, node, at)
         coordinates = (named.get(v, it.value) for v, it in enumerate(variables[: len(node.shape)]))
         linear = ravel(context, coordinates, node.shape)
         return [*_ask_for_source(context, node, at), fits, linear]
@@ -310,7 +321,7 @@ def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
         source, fits, linear = values
         with builder.if_then(fits):
             before = read_at(context, node.dtype, context.parameters[0], linear)
-            finish(context, node, _combine(context, node, before, source), linear)
+            finish(context, node, combine(context, node, before, source), linear)
         return []
 
     _fold(context, node, variables, [], ask, take)

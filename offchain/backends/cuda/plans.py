@@ -12,8 +12,13 @@ from moot.offchain.arithmetic.evaluate import evaluate
 from moot.offchain.arithmetic.exact import EXACT, is_sum
 from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS
-from moot.offchain.backends.cuda import contraction
+from moot.offchain.backends.cuda import contraction, scatters
 from moot.offchain.backends.cuda.exact.plans import plan_sum
+from moot.offchain.backends.cuda.extension import (
+    Extension,
+    choose_extensions,
+    replace_factors,
+)
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
 from moot.offchain.backends.cuda.operators import make_scatter
 from moot.offchain.backends.cuda.single import (
@@ -40,12 +45,25 @@ class Tiled:
         machine: what computes it.
         node: the contraction, with a positive number of elements and of fold steps.
         tiling: the sizes of the tiles.
+        extensions: how each factor is extended first; None if it is not.
     """
 
     is_launched = True
 
-    def __init__(self, machine: Machine, node: Node, tiling: Tiling) -> None:
-        self._machine, self._node, self._tiling = machine, node, tiling
+    def __init__(
+        self,
+        machine: Machine,
+        node: Node,
+        tiling: Tiling,
+        extensions: Sequence[Extension | None] = (None, None),
+    ) -> None:
+        self._machine, self._tiling = machine, tiling
+        self._node = replace_factors(node, extensions)
+        self._moves = [
+            (axis, found.size, Single(machine, found.move))
+            for axis, found in enumerate(extensions)
+            if found is not None
+        ]
 
     @cached_property
     def _loaded(self) -> Any:
@@ -58,12 +76,17 @@ class Tiled:
         return out
 
     def list_launches(
-        self, sources: Sequence[int], targets: Sequence[int], _reserve: Reserve
+        self, sources: Sequence[int], targets: Sequence[int], reserve: Reserve
     ) -> list[Launch]:
-        """Return the launch."""
-        node, tiling = self._node, self._tiling
-        parameters = contraction.list_parameters(node, tiling, [*targets, *sources])
-        return [Launch(self._loaded, count_blocks(node, tiling), parameters)]
+        """Return the launches: what extends factors, and the tiles."""
+        node, tiling, launches = self._node, self._tiling, list[Launch]()
+        init, *factors = sources
+        for axis, size, move in self._moves:
+            target = reserve(size)
+            launches += move.list_launches([factors[axis]], [target], reserve)
+            factors[axis] = target
+        parameters = contraction.list_parameters(node, tiling, [*targets, init, *factors])
+        return [*launches, Launch(self._loaded, count_blocks(node, tiling), parameters)]
 
 
 class Empty:
@@ -147,6 +170,41 @@ class Scattered:
         return [*start, make_launch(self._loaded, targets[0], sources, self._lines, 0)]
 
 
+class ScatteredByBlocks:
+    """The plan of a scatter of which each block has a line.
+
+    Args:
+        machine: what computes it.
+        node: the scatter, for which `scatters.is_possible` is true.
+        sizes: the threads of a block, and the steps that it brings at a time.
+    """
+
+    is_launched = True
+
+    def __init__(
+        self, machine: Machine, node: Node, sizes: scatters.Sizes = scatters.SIZES
+    ) -> None:
+        self._machine, self._node, self._sizes = machine, node, sizes
+
+    @cached_property
+    def _loaded(self) -> Any:
+        return self._machine.load(scatters.make_kernel(self._node, self._sizes))
+
+    def run(self, flats: Flats, _step: int) -> Tensor:
+        """Return the output."""
+        out = Tensor(self._machine, self._node.shape, NUMPY_TYPES[self._node.dtype])
+        launch_all(self._machine, self, flats, [out])
+        return out
+
+    def list_launches(
+        self, sources: Sequence[int], targets: Sequence[int], _reserve: Reserve
+    ) -> list[Launch]:
+        """Return the launch."""
+        parts = scatters.count_parts(self._node, self._sizes)
+        blocks = scatters.count_lines(self._node)
+        return [Launch(self._loaded, blocks, [targets[0], *sources, parts])]
+
+
 class Power(Single):
     """The plan of a power: what the device leaves in doubt is computed as it is defined.
 
@@ -214,9 +272,13 @@ def _plan_kernel(machine: Machine, node: Node) -> Plan:
     if node.kind is Kind.CONTRACT:
         is_float = not node.multiplies_integers
         tiling = choose_tiling(node, machine.multiprocessors) if is_float else None
-        return Single(machine, node) if tiling is None else Tiled(machine, node, tiling)
+        if tiling is None:
+            return Single(machine, node)
+        extensions = choose_extensions(node, tiling, machine.multiprocessors)
+        return Tiled(machine, node, tiling, extensions)
     if node.kind is Kind.SCATTER and not depends_on_named(node):
-        return Scattered(machine, node)
+        by_blocks = scatters.is_worth_it(node, machine.multiprocessors)
+        return (ScatteredByBlocks if by_blocks else Scattered)(machine, node)
     is_power = node.kind is Kind.MAP and node.function is Function.POW
     return Power(machine, node) if is_power else Single(machine, node)
 

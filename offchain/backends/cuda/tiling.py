@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from moot.offchain.planning.accesses import estimate_strides, get_used
+from moot.offchain.backends.cuda.kernel import WARP
+from moot.offchain.planning.accesses import coalesce, estimate_strides, get_used
 from moot.offchain.programs.graph import Node
 
 VECTOR = 4
@@ -71,6 +72,12 @@ _WAIT_CYCLES, _REST_CYCLES = 1000, 320
 _OWN_CYCLES = 1.6
 """Cycles from a step to the next one for each element of a thread, which waits for its factors."""
 
+_SECTOR_BYTES, _MOST_SECTORS = 32, 3
+"""What is read from memory at least, and how many times as much of it is read along steps."""
+
+CYCLE_BYTES = 21
+"""Bytes of memory for a multiprocessor in a cycle: an H200 has 4.8 TB/s for 132 at 1.75 GHz."""
+
 _LEAST_SIDE = min(min(tiling.sides) for tiling in STEP_CYCLES)
 
 
@@ -118,18 +125,34 @@ def count_blocks(node: Node, tiling: Tiling) -> int:
 
 
 def reads_along_lines(node: Node, axis: int) -> bool:
-    """Whether the neighbours of a factor's element are in other rows or columns, not steps."""
-    split, sizes = find_split(node), node.shape + node.fold_shape
-    strides = estimate_strides(node.operands[1 + axis].rows, sizes)
-    steps = range(len(node.shape), len(sizes))
-    lines = (split.rows, split.columns)[axis]
-    return _find_last(lines, sizes, strides) < _find_last(steps, sizes, strides)
+    """Whether the neighbours of a factor's element are in other rows or columns, not steps.
+
+    A thread that reads along steps has few of them, and finds each but once; so lines have to be
+    in far fewer sectors of memory.
+    """
+    split, sizes, operand = find_split(node), node.shape + node.fold_shape, node.operands[1 + axis]
+    strides = estimate_strides(operand.rows, sizes)
+    lines, steps = (split.rows, split.columns)[axis], range(len(node.shape), len(sizes))
+    sectors = (
+        _count_sectors(
+            [sizes[v] for v in variables],
+            [abs(strides[v]) * operand.dtype.width for v in variables],
+        )
+        for variables in (lines, steps)
+    )
+    return _MOST_SECTORS * next(sectors) < next(sectors)
 
 
-def _find_last(variables: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the stride of the last variable that has several values, the largest if none has."""
-    found = [abs(strides[v]) for v in variables if sizes[v] > 1]
-    return found[-1] if found else 1 << 62
+def _count_sectors(sizes: Sequence[int], strides: Sequence[int]) -> float:
+    """Return in about how many sectors of memory an element of a warp's is, at most in one.
+
+    Args:
+        sizes: of the variables that neighbours differ in.
+        strides: theirs, in bytes.
+    """
+    merged, (steps,) = coalesce(tuple(sizes), [strides])
+    count = min(merged[-1], WARP)
+    return max(1, min(count, -(-count * steps[-1] // _SECTOR_BYTES))) / count
 
 
 def choose_tiling(node: Node, multiprocessors: int) -> Tiling | None:
