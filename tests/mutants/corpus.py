@@ -5,11 +5,14 @@ a test red.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 
 from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.arithmetic.tensor import HOPPER
 from moot.sim.synthetic.products import Lie, ProductRun, Size, make_task
 from tests.mutants.illegal import tell_illegal
 from tests.mutants.operators import Table, tell_operators
@@ -23,14 +26,24 @@ from tests.mutants.walks import draw_size, take_walk
 DRAWN = 60
 WALKS = 40
 
+OF_SUMS = ("folds", "leaves", "sums")
+"""The groups in which an arithmetic's sums are told."""
+
 Tell = Callable[[int], Iterator[Story]]
 """Yields the stories of a group, or one in so many of them."""
 
 
 @cache
 def make_corpus() -> tuple[Story, ...]:
-    """Return all stories of the referee of `ordered`."""
-    return tuple(tell_all(ORDERED))
+    """Return all stories of the referee of `ordered`, and those of the sums that others have."""
+    wide = ((arithmetic, list_groups(arithmetic)) for arithmetic in (EXACT, HOPPER))
+    sums = (
+        replace(story, arithmetic=arithmetic)
+        for arithmetic, groups in wide
+        for name in OF_SUMS
+        for story in groups[name](1)
+    )
+    return (*tell_all(ORDERED), *sums)
 
 
 def tell_all(arithmetic: Arithmetic) -> Iterator[Story]:

@@ -16,7 +16,7 @@ from tests.mutants.tape import CHAIN_ID
 class Judge(promises_model.Judge):
     """A judge that knows the answers of the model of the referee."""
 
-    SECONDS: ClassVar[int] = 12
+    SECONDS: ClassVar[int] = 30
 
     def record(self) -> Sequence[Story]:
         """Return what is asked: the stories of the corpus."""
@@ -24,7 +24,7 @@ class Judge(promises_model.Judge):
 
     def ask(self, said: Story) -> Iterator[str]:
         """Yield what the model says to each call of a story, and at last how it stands."""
-        return replay_model(said.calls, CHAIN_ID)
+        return replay_model(said, CHAIN_ID)
 
     @staticmethod
     def install(mutant: Mutant) -> None:

@@ -44,16 +44,18 @@ Trace = Sequence[Call]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """All calls to a referee, from its first on; in a planned story every call counts."""
+    """All calls to an arithmetic's referee, from its first on; in a planned story each counts."""
 
     calls: Trace
     is_planned: bool = False
+    arithmetic: Arithmetic = ORDERED
 
 
-def replay_model(trace: Trace, chain_id: int) -> Iterator[str]:
+def replay_model(story: Story, chain_id: int) -> Iterator[str]:
     """Yield what the model says to each call, and at last how it stands."""
-    store = Store(chain_id, locate_referee(ORDERED))
-    for made in trace:
+    arithmetic = story.arithmetic
+    store = Store(chain_id, locate_referee(arithmetic), arithmetic=arithmetic)
+    for made in story.calls:
         message = Message(made.sender, made.value_wei, made.block)
         try:
             yield repr(_MODEL.get(made.name, call)(store, made.name, message, *made.args))
@@ -88,9 +90,9 @@ def _view(store: Store, name: str, message: Message, *args: Any) -> Any:
         is_open = job.status is Status.OPEN
         return 0 if is_open else calculate_debt(store, job_id, job, account)
     if name == "inspect":
-        return read_node(*args, ORDERED)
+        return read_node(*args, store.arithmetic)
     context, encoding, evidence = args
-    return compute_leaf(ORDERED, context, read_node(encoding, ORDERED), evidence)
+    return compute_leaf(store.arithmetic, context, read_node(encoding, store.arithmetic), evidence)
 
 
 _MODEL = {"get_debt": _view, "inspect": _view, "compute": _view}
