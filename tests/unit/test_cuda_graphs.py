@@ -1,10 +1,12 @@
 """Graphs of launches, against a library that runs them by the emulator, as strict as NVIDIA's.
 
-The library records launches while a stream is captured, and fails whatever else it is asked for
-meanwhile; a graph that is launched runs all of them.
+The library reads what it is given as NVIDIA's does: a structure of 72 bytes, and words that it copies
+when a node is added. A graph that is launched runs all of its nodes, in an order that is drawn among
+those that its edges allow.
 """
 
 import ctypes
+import struct
 from collections import deque
 from collections.abc import Callable
 from functools import cache
@@ -16,10 +18,10 @@ import numpy as np
 import pytest
 
 from moot.offchain.arithmetic.exact import EXACT
-from moot.offchain.backends.cuda import backend, driver
+from moot.offchain.backends.cuda import backend, driver, ptx
 from moot.offchain.backends.cuda.backend import Cuda
 from moot.offchain.backends.cuda.driver import Driver
-from moot.offchain.backends.cuda.emulator import Grid
+from moot.offchain.backends.cuda.emulator import Grid, draw_order
 from moot.offchain.backends.cuda.exact import plans
 from moot.offchain.backends.cuda.kernel import Kernel
 from moot.offchain.backends.cuda.sequences import LaunchedSequence
@@ -43,10 +45,14 @@ from tests.quick import every
 from tests.unit.test_cuda import encode
 from tests.unit.test_cuda_driver import INVALID_VALUE, LAUNCH_FAILED, Library
 
-CAPTURED = 900
-"""What the real library says to what may not be done while a stream is captured."""
+NODE = "=Q6II4xQQQQ"
+"""CUDA_KERNEL_NODE_PARAMS_v2: a function, blocks and threads along three axes, shared bytes, the
+places of parameters, and what nobody gives: other parameters, a kernel of libraries, a context."""
 
 STREAM = 7
+PLANS, NODES = 1 << 40, 1 << 48
+"""The first handles of what graphs are made from, and of nodes."""
+
 COLD = 6
 """Runs after which launches are a graph: three to know the program by, and then a state is in two
 places by turns, in each of which launches are made for themselves once."""
@@ -60,10 +66,19 @@ class Launched(NamedTuple):
     words: list[int]
 
 
+class Planned(NamedTuple):
+    """A graph as it was made: launches, and the numbers of those that each comes after."""
+
+    launches: list[Launched]
+    after: list[list[int]]
+
+
 class Running(Library):
-    """A library that runs kernels, and records them.
+    """A library that runs kernels, and graphs of them.
 
     Attributes:
+        plans: graphs that are not destroyed, by their handles.
+        graphs: all that were instantiated.
         fails_in_graph: the number of the launch in the first graph that loses the device, if any.
     """
 
@@ -71,18 +86,12 @@ class Running(Library):
         super().__init__(size=1 << 28)
         self.kernels: list[Kernel] = []
         self.grids: list[Grid] = []
-        self.graphs: list[list[Launched]] = []
-        self.recorded: list[Launched] | None = None
+        self.plans: dict[int, Planned] = {}
+        self.nodes: dict[int, tuple[int, int]] = {}
+        self.graphs: list[Planned] = []
         self.fails_in_graph = -1
         self.rng = Random(0)
         self.alive: set[int] = set()
-
-    def __getattr__(self, name: str) -> Callable[..., int]:
-        if name.startswith("cu") and self.recorded is not None:
-            allowed = {"cuLaunchKernel", "cuStreamEndCapture", "cuGetErrorString"}
-            if name not in allowed:
-                return lambda *_: CAPTURED
-        return super().__getattr__(name)
 
     def translate(self, kernel: Kernel, _architecture: str) -> str:
         """Return a text that names a kernel."""
@@ -111,47 +120,75 @@ class Running(Library):
 
     def _culaunchkernel(self, function: Any, *arguments: Any) -> int:
         blocks, threads, stream, places = (arguments[i] for i in (0, 3, 7, 8))
-        kernel = self.kernels[function.value - 1]
-        assert (threads, stream.value) == (kernel.threads, STREAM)
-        words = [ctypes.c_int64.from_address(p).value for p in places]
-        launched = Launched(self.grids[function.value - 1], blocks, words)
-        if self.recorded is not None:
-            self.recorded.append(launched)
-            return 0
-        return self._run(launched)
+        assert stream.value == STREAM
+        return self._run(self._read(function.value, blocks, threads, ctypes.addressof(places)))
+
+    def _read(self, function: int, blocks: int, threads: int, places: int) -> Launched:
+        """Return a launch whose parameters are where an array says."""
+        kernel = self.kernels[function - 1]
+        assert threads == kernel.threads
+        addresses = (ctypes.c_uint64 * kernel.parameters).from_address(places)
+        words = [ctypes.c_int64.from_address(address).value for address in addresses]
+        return Launched(self.grids[function - 1], blocks, words)
 
     def _cudeviceprimaryctxreset_v2(self, device: Any) -> int:
         self.alive.clear()
+        self.plans.clear()
         return super()._cudeviceprimaryctxreset_v2(device)
 
     def _run(self, launched: Launched) -> int:
         launched.grid.run(launched.blocks, launched.words, self.rng)
         return 0
 
-    def _custreambegincapture_v2(self, _stream: Any, _mode: int) -> int:
-        self.recorded = []
+    def _cugraphcreate(self, plan: Any, flags: Any) -> int:
+        assert flags.value == 0
+        plan._obj.value = PLANS + self.calls.count("cuGraphCreate")
+        self.plans[plan._obj.value] = Planned([], [])
         return 0
 
-    def _custreamendcapture(self, _stream: Any, graph: Any) -> int:
-        assert self.recorded is not None
-        self.graphs.append(self.recorded)
-        self.recorded = None
-        graph._obj.value = len(self.graphs)
+    def _cugraphaddkernelnode_v2(
+        self, handle: Any, plan: Any, others: Any, count: Any, node: Any
+    ) -> int:
+        function, *sizes, shared_bytes, places, extra, library, context = struct.unpack(
+            NODE, bytes(node._obj)
+        )
+        assert sizes[1:3] == sizes[4:] == [1, 1]
+        assert (extra, library, context) == (0, 0, 0)
+        launches, after = self.plans[plan.value]
+        launched = self._read(function, sizes[0], sizes[3], places)
+        kernel = self.kernels[function - 1]
+        size = kernel.block_bytes
+        assert shared_bytes == (size if size > ptx.MOST_STATIC_BYTES else 0)
+        earlier = (ctypes.c_uint64 * count.value).from_buffer(others) if count.value else []
+        known = [self.nodes[other] for other in earlier]
+        assert all(owner == plan.value for owner, _ in known)
+        assert len(set(known)) == len(known)
+        handle._obj.value = NODES + len(self.nodes)
+        self.nodes[handle._obj.value] = plan.value, len(launches)
+        launches.append(launched)
+        after.append([number for _, number in known])
         return 0
 
-    def _cugraphinstantiatewithflags(self, made: Any, graph: Any, _flags: Any) -> int:
-        made._obj.value = graph.value
-        self.alive.add(graph.value)
+    def _cugraphdestroy(self, plan: Any) -> int:
+        del self.plans[plan.value]
+        return 0
+
+    def _cugraphinstantiatewithflags(self, made: Any, plan: Any, flags: Any) -> int:
+        assert flags.value == 0
+        self.graphs.append(self.plans[plan.value])
+        made._obj.value = len(self.graphs)
+        self.alive.add(made._obj.value)
         return 0
 
     def _cugraphlaunch(self, graph: Any, stream: Any) -> int:
         assert stream.value == STREAM
         assert graph.value in self.alive
-        for number, launched in enumerate(self.graphs[graph.value - 1]):
-            if number == self.fails_in_graph:
+        launches, after = self.graphs[graph.value - 1]
+        for count, number in enumerate(draw_order(after, self.rng)):
+            if count == self.fails_in_graph:
                 self.fails_in_graph = -1
                 return LAUNCH_FAILED
-            self._run(launched)
+            self._run(launches[number])
         return 0
 
     def _cugraphexecdestroy(self, graph: Any) -> int:
@@ -238,10 +275,10 @@ def test_a_step_in_parts_becomes_graphs_too(use: Use, monkeypatch: pytest.Monkey
 
 def test_states_that_are_held_stay_as_they_are(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who holds more states than graphs are kept has launches one by one, laid out once."""
-    laid, lay_out = list[SequenceLayout](), SequenceLayout.lay_out
+    laid, lay_out = list[int](), SequenceLayout.lay_out
 
     def count(self: SequenceLayout, *arguments: Any) -> Any:
-        laid.append(self)
+        laid.append(step)
         return lay_out(self, *arguments)
 
     library, captured = use(Running()), make_program()
@@ -254,7 +291,7 @@ def test_states_that_are_held_stay_as_they_are(use: Use, monkeypatch: pytest.Mon
             executor.advance(state, captured.batch(step), step)
         held.append((list(states[0]), encode(states[1])))
         assert all(encode(fetch_all(state)) == expected for state, expected in held)
-    assert len(set(laid)) == len(laid) > 0
+    assert 0 < max(laid) < COLD
     assert not library.graphs
 
 
@@ -315,7 +352,9 @@ def test_a_wrong_address_is_found_out(use: Use, monkeypatch: pytest.MonkeyPatch)
         ("cuGraphLaunch", INVALID_VALUE, r"did not launch a graph: invalid value$"),
         ("cuGraphLaunch", LAUNCH_FAILED, r"launch failed; what Stand-in had .* is gone"),
         ("cuGraphInstantiateWithFlags", INVALID_VALUE, r"did not make a graph: invalid value$"),
-        ("cuStreamBeginCapture_v2", INVALID_VALUE, r"did not begin a graph: invalid value$"),
+        ("cuGraphCreate", INVALID_VALUE, r"did not begin a graph: invalid value$"),
+        ("cuGraphAddKernelNode_v2", INVALID_VALUE, r"did not add a kernel to .*: invalid value$"),
+        ("cuGraphAddKernelNode_v2", LAUNCH_FAILED, r"launch failed; what Stand-in had .* is gone"),
     ],
 )
 def test_what_fails_of_a_graph_is_one_line(
@@ -336,25 +375,7 @@ def test_what_fails_of_a_graph_is_one_line(
     assert isinstance(raised.value, DeviceLost) == (status == LAUNCH_FAILED)
     assert state == []
     assert "\n" not in str(raised.value)
-
-
-def test_a_launch_that_fails_while_it_is_recorded_ends_the_record(use: Use) -> None:
-    """The stream is out of the capture, and serves what follows."""
-    library = use(Running())
-    device = Driver()
-    library.statuses["cuLaunchKernel"] = INVALID_VALUE
-    captured = make_program()
-    plan = next(
-        plan
-        for node in captured.program.nodes
-        if getattr(plan := Cuda(device).plan(node, captured.program.arithmetic), "is_launched", 0)
-        and hasattr(plan, "node")
-    )
-    launches = plan.list_launches([0] * 9, [0], lambda _: 0)  # type: ignore[attr-defined]
-    with pytest.raises(DeviceError, match=r"did not launch a kernel: invalid value$"):
-        device.record(launches)
-    assert library.recorded is None
-    assert library.calls[-2:] == ["cuStreamEndCapture", "cuGraphDestroy"]
+    assert not library.plans
 
 
 def test_a_device_lost_in_a_graph_costs_the_steps_since_the_last_checkpoint(
