@@ -1,15 +1,16 @@
 """Graphs of launches, against a library that runs them by the emulator, as strict as NVIDIA's.
 
-The library reads what it is given as NVIDIA's does: a structure of 72 bytes, and words that it copies
-when a node is added. A graph that is launched runs all of its nodes, in an order that is drawn among
-those that its edges allow.
+The library reads what it is given as NVIDIA's does: a structure of 72 bytes, and words that it
+copies when a node is added. A graph that is launched runs all of its nodes, in an order that is
+drawn among those that its edges allow.
 """
 
 import ctypes
 import struct
 from collections import deque
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -17,31 +18,39 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
-from moot.offchain.backends.cuda import backend, driver, ptx
+from moot.offchain.arithmetic.functions import DType, Function
+from moot.offchain.arithmetic.ordered import ORDERED
+from moot.offchain.backends.cuda import backend, dependencies, driver, ptx, sequences
 from moot.offchain.backends.cuda.backend import Cuda
+from moot.offchain.backends.cuda.dependencies import Range
 from moot.offchain.backends.cuda.driver import Driver
-from moot.offchain.backends.cuda.emulator import Grid, draw_order
+from moot.offchain.backends.cuda.emulator import Emulator, Grid, draw_order
 from moot.offchain.backends.cuda.exact import plans
 from moot.offchain.backends.cuda.kernel import Kernel
-from moot.offchain.backends.cuda.sequences import LaunchedSequence
+from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor, Vertex
+from moot.offchain.backends.cuda.sequences import LaunchedSequence, Task
 from moot.offchain.backends.layout import SequenceLayout
+from moot.offchain.backends.port import Step
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import DeviceError, DeviceLost
 from moot.offchain.execution.executor import Executor
 from moot.offchain.execution.residents import fetch_all
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.capture.captured import Captured
+from moot.offchain.frontend.examples import build
 from moot.offchain.frontend.examples.vision import VisionSize, build_mlp
+from moot.offchain.native.memory_layout import Memory
 from moot.offchain.planning import grouping
-from moot.offchain.programs.graph import Program
+from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, immediate
 from moot.offchain.providers.behaviour import Behaviour
 from moot.offchain.providers.run import Run
 from moot.offchain.providers.store import Store
-from moot.offchain.providers.task import Task
+from moot.offchain.providers.task import Task as ProviderTask
 from tests.fuzz.compare import define
 from tests.fuzz.draws import draw_case
-from tests.quick import every
+from tests.quick import every, only
 from tests.unit.test_cuda import encode
 from tests.unit.test_cuda_driver import INVALID_VALUE, LAUNCH_FAILED, Library
 
@@ -242,6 +251,158 @@ def test_training_becomes_graphs_and_has_the_same_states(use: Use) -> None:
     assert library.alive <= set(range(1, len(library.graphs) + 1))
 
 
+def soil(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every run of a sequence begin with memory in which nothing of an earlier run is left."""
+    compute = LaunchedSequence._compute
+
+    def soiled(self: LaunchedSequence, places: Mapping[int, Range]) -> None:
+        if self._own is not None:
+            ctypes.memset(self._own.address, 0xA5, self._own.size)
+        compute(self, places)
+
+    monkeypatch.setattr(LaunchedSequence, "_compute", soiled)
+
+
+@cache
+def make_tiny(name: str, arithmetic: Arithmetic = ORDERED) -> Captured:
+    """Return the training of a tiny program."""
+    return capture(build(name, "tiny"), trust=True, arithmetic=arithmetic)
+
+
+@pytest.mark.parametrize("name", only({"mlp", "resnet"}, ("mlp", "resnet", "gpt2", "bert")))
+def test_launches_may_run_in_any_order_that_edges_allow(
+    name: str, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps have the processor's states in drawn orders, of which there are others than one."""
+    soil(monkeypatch)
+    library, captured = use(Running()), make_tiny(name)
+    state, batches = list(captured.initial_state), [captured.batch(i) for i in range(COLD + 24)]
+    assert advance("cuda", captured.program, state, batches) == advance(
+        "cpu", captured.program, state, batches
+    )
+    after = max((graph.after for graph in library.graphs), key=len)
+    orders = {tuple(draw_order(after, library.rng)) for _ in range(10)}
+    assert len(orders) == 10
+    assert all(
+        order.index(other) < order.index(number)
+        for order in orders
+        for number, others in enumerate(after)
+        for other in others
+    )
+
+
+class Forgetful(dependencies._Memory):
+    """What is known about memory, but for one kind of conflict.
+
+    Attributes:
+        forgotten: that kind, as who comes second and who came first.
+    """
+
+    forgotten = ("", "")
+
+    def read(self, number: int, first: int, stop: int, needed: set[int]) -> None:
+        """Note that a task reads."""
+        found = set[int]()
+        super().read(number, first, stop, found)
+        if self.forgotten != ("read", "write"):
+            needed |= found
+
+    def write(self, number: int, first: int, stop: int, needed: set[int]) -> None:
+        """Note that a task writes."""
+        parts = self._find_parts(first, stop)
+        for part in parts:
+            if self.forgotten != ("write", "read"):
+                needed.update(self._readers[part])
+            if self.forgotten != ("write", "write") and not self._readers[part]:
+                needed.update(self._get_writer(part))
+        super().write(number, first, stop, set())
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "is_seen"),
+    [
+        (("", ""), False),
+        (("read", "write"), True),
+        (("write", "write"), True),
+        (("write", "read"), True),
+    ],
+)
+def test_an_edge_that_is_missing_is_found_out(
+    forgotten: tuple[str, str], *, is_seen: bool, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads too early, overwrites too early, or is overwritten has other bits."""
+    soil(monkeypatch)
+    for name in ("_LEAST_SIDE", "_LEAST_STEPS"):
+        monkeypatch.setattr(plans, name, 1)
+    monkeypatch.setattr(dependencies, "_Memory", Forgetful)
+    monkeypatch.setattr(Forgetful, "forgotten", forgotten)
+    monkeypatch.setattr(sequences, "ConcurrentMemory", lambda alignment, _: Memory(alignment))
+    use(Running())
+    captured = make_tiny("mlp", EXACT)
+    state, batches = list(captured.initial_state), [captured.batch(i) for i in range(COLD + 24)]
+    expected = advance("cpu", captured.program, state, batches)
+    assert (advance("cuda", captured.program, state, batches) != expected) == is_seen
+
+
+def test_a_graph_is_made_as_it_was_asked_for(use: Use) -> None:
+    """Nodes have their edges, blocks, threads and shared memory, and words that change later."""
+    library, device = use(Running()), Driver()
+    kernels = [Kernel(f"k{i}", 2, (), threads=32 << i) for i in range(4)]
+    kernels[3] = replace(kernels[3], shared_bytes=100 << 10)
+    edges = [[], [0], [0], [1, 2]]
+    words = [[-1, 1 << 62], [3, 4], [5, 6], [7, 8]]
+    vertices = [
+        Vertex(Launch(device.load(kernel), 1 + i, words[i]), edges[i])
+        for i, kernel in enumerate(kernels)
+    ]
+    device.record(vertices)
+    ((launches, after),) = library.graphs
+    assert after == edges
+    assert [(launch.blocks, launch.words) for launch in launches] == [
+        (1 + i, own) for i, own in enumerate(words)
+    ]
+    assert not library.plans
+
+
+def test_tensors_that_share_memory_are_told_by_their_addresses() -> None:
+    """A kept tensor that lies on one that is given, or on a part of it, comes after its readers."""
+    size, emulator = 64, Emulator()
+    operand = Operand(Origin.STATE, DType.FLOAT32, 0, 0, (Row(size, 0, ((0, 1),)),))
+    one = immediate(DType.FLOAT32, 0x3F800000)
+    node = Node(Kind.MAP, Function.ADD, DType.FLOAT32, (size,), (operand, one))
+    plan = Cuda(emulator).plan(node, ORDERED)
+    steps = [Step(plan, (1, 0), (3,), (node,)), Step(plan, (2, 0), (4,), (node,))]
+    steps += [Step(plan, (3, 0), (5,), (node,)), Step(plan, (5, 0), (6,), (node,))]
+    sequence = LaunchedSequence(emulator, steps, (1, 2), (3, 4, 6))
+    start = np.arange(6 * size, dtype=np.float32)
+    memory = Tensor(emulator, start.shape, np.float32)
+    rng, seen = Random(1), set[int]()
+    for _ in range(100):
+        firsts = [memory.address + size * rng.randrange(20) for _ in range(5)]
+        if any(0 < abs(firsts[i] - firsts[2 + i]) < 4 * size for i in (0, 1)):
+            continue  # a launch would overwrite what others of its threads read
+        places = dict(zip((1, 2, 3, 4, 6), ((a, a + 4 * size) for a in firsts), strict=True))
+        results = []
+        tasks = sequence.list_tasks(places)
+        recorded = emulator.record(sequences.link(tasks))
+        seen.add(sum(len(vertex.after) for vertex in recorded))
+        for run in [partial(launch_one_by_one, emulator, tasks)] + 4 * [
+            partial(emulator.replay, recorded)
+        ]:
+            memory.put(start)
+            run()
+            results.append(memory.get().tobytes())
+        assert len(set(results)) == 1
+    assert len(seen) > 1
+
+
+def launch_one_by_one(machine: Machine, tasks: Sequence[Task]) -> None:
+    """Launch tasks in their order."""
+    for task in tasks:
+        for launch in task.launches:
+            machine.launch(*launch)
+
+
 def test_what_tasks_reserve_is_apart(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     """Residues and sums of products in `exact` have memory of their own in a sequence."""
     for name in ("_LEAST_SIDE", "_LEAST_STEPS"):
@@ -386,7 +547,9 @@ def test_a_device_lost_in_a_graph_costs_the_steps_since_the_last_checkpoint(
     The task's next runs get the plans of that device, not those that were lost.
     """
     captured = make_program()
-    task = Task(captured.program, captured.initial_state, captured.batch, 2 * COLD + 2, COLD + 1)
+    task = ProviderTask(
+        captured.program, captured.initial_state, captured.batch, 2 * COLD + 2, COLD + 1
+    )
     ours = Run(task, Behaviour(), Store(tmp_path / "ours"))
     ours.compute()
     for is_lost in (False, True):

@@ -1,9 +1,9 @@
 """The emulator: runs kernels on the processor, as loops over the grid, phase by phase.
 
 The order of a block's threads is drawn anew for each phase, and so is that of a graph's launches
-for each time that it is launched. Shared memory and cells are soiled
-before a block begins, and device memory when it is allocated. So what depends on an order that
-no barrier or edge makes, or on memory that nobody has set, has other bits in another run.
+for each time that it is launched. Shared memory and cells are soiled before a block begins, and
+device memory when it is allocated. So what depends on an order that no barrier or edge makes, or on
+memory that nobody has set, has other bits in another run.
 
 Where a kernel has products of warp groups, shared memory is there twice: as threads see it, and
 behind that as the asynchronous proxy does.

@@ -118,7 +118,7 @@ class LaunchedSequence:
                     for launch in task.launches:
                         machine.launch(*launch)
                 return
-            _remember(self._graphs, addresses, machine.record(_link(tasks)))
+            _remember(self._graphs, addresses, machine.record(link(tasks)))
         machine.replay(self._graphs[addresses])
 
     @cached_property
@@ -182,8 +182,8 @@ def _hand_out(addresses: Sequence[int]) -> Reserve:
     return lambda _size: next(left)
 
 
-def _link(tasks: Sequence[Task]) -> list[Vertex]:
-    """Return the launches of tasks as a graph: a task's are a chain behind what it comes after."""
+def link(tasks: Sequence[Task]) -> list[Vertex]:
+    """Return the launches of tasks as a graph: those of a task in turn, after what it needs."""
     vertices, last = list[Vertex](), list[int]()
     for task, others in zip(tasks, find_dependencies([task.uses for task in tasks]), strict=True):
         after = [last[other] for other in others]
