@@ -122,3 +122,45 @@ def test_more_memory_leaves_fewer_that_wait_in_vain() -> None:
             sizes[place] += memory.most_bytes
     assert all(more > fewer for more, fewer in pairwise(waits))
     assert all(fewer <= more for fewer, more in pairwise(sizes))
+
+
+def test_a_chain_needs_no_more_than_in_turns() -> None:
+    """Memory goes on to tasks that come after its users anyway, however much there is."""
+    outputs = [Output(10)] * 30
+    steps = [
+        Step(cast("Any", None), (number + 1,), (number + 2,), cast("Any", (output,)))
+        for number, output in enumerate(outputs)
+    ]
+    ample, rng = ConcurrentMemory(1, 1 << 40), Random(0)
+    layout = SequenceLayout(steps, type("Alias", (), {}), ())
+    for _ in layout.lay_out([1], ample):
+        if rng.randrange(2):
+            ample.reserve(10)
+    assert ample.most_bytes == 30
+
+
+def test_what_was_given_back_first_is_had_first() -> None:
+    """Beyond the limit a task waits for those who are done the longest."""
+    memory = ConcurrentMemory(1, 20)
+    taken = []
+    for _ in range(2):
+        memory.begin_task((), ())
+        taken.append(memory.take(10))
+    for place in reversed(taken):
+        memory.give_back(place)
+    memory.begin_task((), ())
+    assert memory.take(10) == taken[1]
+
+
+def test_who_waits_for_a_task_has_all_that_it_had() -> None:
+    """A task that had to have another's memory waits for it, and so do those that read its own."""
+    memory = ConcurrentMemory(1, 25)
+    memory.begin_task((), ())
+    taken = [memory.take(10), memory.take(10)]
+    for place in taken:
+        memory.give_back(place)
+    memory.begin_task((), ())
+    own = memory.take(10)
+    assert own == taken[0]
+    memory.begin_task((1,), (own,))
+    assert memory.take(5) == taken[1]
