@@ -13,6 +13,7 @@ import ctypes
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
+from heapq import heappop, heappush
 from math import gcd
 from random import Random
 
@@ -65,30 +66,24 @@ class Emulator:
         self.generations = list(BLOCKS) if capability is None else find_generations(capability)
         self._block = block
         self._rng = Random(seed)  # noqa: S311 - orders of threads are no secret
-        self._memory: dict[int, np.ndarray[tuple[int], np.dtype[np.uint8]]] = {}
-        self._holders: dict[int, int] = {}
-        self._kept: dict[tuple[int, int], list[int]] = defaultdict(list)
+        self._memory: dict[int, tuple[npt.NDArray[np.uint8], int]] = {}
+        self._spare: dict[tuple[int, int], list[int]] = defaultdict(list)
         self._grids: dict[Kernel, Grid] = {}
 
     def allocate(self, size: int, holder: int = 0) -> int:
         """Return the address of so many bytes, soiled: what the holder had before, or new ones."""
-        kept = self._kept[size, holder]
-        if kept:
-            return kept.pop()
+        spare = self._spare[size, holder]
+        if spare:
+            return heappop(spare)
         memory = np.full(size, SOIL, np.uint8)
-        self._memory[memory.ctypes.data] = memory
-        if holder:
-            self._holders[memory.ctypes.data] = holder
+        self._memory[memory.ctypes.data] = memory, holder
         return memory.ctypes.data
 
     def release(self, address: int) -> None:
-        """Give memory back, soiled; a holder's is kept."""
-        self._memory[address][:] = SOIL
-        if address in self._holders:
-            size = self._memory[address].size
-            self._kept[size, self._holders[address]].append(address)
-        else:
-            del self._memory[address]
+        """Take memory back, soiled, for the holder, or whoever asks for as much without one."""
+        memory, holder = self._memory[address]
+        memory[:] = SOIL
+        heappush(self._spare[memory.size, holder], address)
 
     def upload(self, address: int, content: bytes) -> None:
         """Copy bytes to the device."""
@@ -122,7 +117,8 @@ class Emulator:
     def replay(self, recorded: Sequence[Vertex]) -> None:
         """Run all of them, in an order that is drawn."""
         for number in draw_order([vertex.after for vertex in recorded], self._rng):
-            self.launch(*recorded[number].launch)
+            loaded, blocks, parameters = recorded[number].launch
+            loaded.run(blocks, parameters, self._rng)
 
 
 class Grid:

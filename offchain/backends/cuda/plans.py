@@ -40,20 +40,24 @@ class Tiled:
         machine: what computes it.
         node: the contraction, with a positive number of elements and of fold steps.
         tiling: the sizes of the tiles.
+
+    Attributes:
+        node: that.
+        tiling: those.
     """
 
     is_launched = True
 
     def __init__(self, machine: Machine, node: Node, tiling: Tiling) -> None:
-        self._machine, self._node, self._tiling = machine, node, tiling
+        self._machine, self.node, self.tiling = machine, node, tiling
 
     @cached_property
     def _loaded(self) -> Any:
-        return self._machine.load(contraction.make_kernel(self._node, self._tiling))
+        return self._machine.load(contraction.make_kernel(self.node, self.tiling))
 
     def run(self, flats: Flats, _step: int) -> Tensor:
         """Return the output."""
-        out = Tensor(self._machine, self._node.shape, NUMPY_TYPES[self._node.dtype])
+        out = Tensor(self._machine, self.node.shape, NUMPY_TYPES[self.node.dtype])
         launch_all(self._machine, self, flats, [out])
         return out
 
@@ -61,7 +65,7 @@ class Tiled:
         self, sources: Sequence[int], targets: Sequence[int], _reserve: Reserve
     ) -> list[Launch]:
         """Return the launch."""
-        node, tiling = self._node, self._tiling
+        node, tiling = self.node, self.tiling
         parameters = contraction.list_parameters(node, tiling, [*targets, *sources])
         return [Launch(self._loaded, count_blocks(node, tiling), parameters)]
 

@@ -31,8 +31,11 @@ are forgotten before they are launched again."""
 _GRAIN_BYTES = 512
 """At multiples of so many bytes begin all tensors, as those do that the driver gives out."""
 
-_MORE = 4
-"""So many times goes the memory that is taken to keep tasks apart into what they need."""
+_MORE = 0.25
+"""So much more memory than tasks need in turns is taken to keep them apart."""
+
+_SPARE = 2
+"""So many times as much memory has to be free where any is taken for that."""
 
 _Addresses = tuple[int, ...]
 
@@ -77,12 +80,19 @@ class LaunchedSequence:
         steps: the tasks, all of which are launches.
         reads: the places of the tensors that are given.
         kept: the places of the tensors that are wanted.
+        more: the memory that may be taken so that tasks need not wait for others whose memory they
+            have, as a part of what they need in turns; None to have it in turns.
     """
 
     def __init__(
-        self, machine: Machine, steps: Sequence[Step], reads: Sequence[int], kept: Sequence[int]
+        self,
+        machine: Machine,
+        steps: Sequence[Step],
+        reads: Sequence[int],
+        kept: Sequence[int],
+        more: float | None = _MORE,
     ) -> None:
-        self._machine, self._reads, self._kept = machine, reads, kept
+        self._machine, self._reads, self._kept, self._more = machine, reads, kept, more
         self._layout = SequenceLayout(steps, Alias, kept)
         self._own: Tensor | None = None
         self._graphs: dict[_Addresses, Any] = {}
@@ -124,8 +134,13 @@ class LaunchedSequence:
     @cached_property
     def _laid(self) -> _Laid:
         """What is the same in all runs, wherever their tensors are."""
-        least = self._lay_out(Memory(_GRAIN_BYTES)).own_bytes
-        return self._lay_out(ConcurrentMemory(_GRAIN_BYTES, least + least // _MORE))
+        in_turns, free = self._lay_out(Memory(_GRAIN_BYTES)), self._machine.get_free_bytes()
+        if self._more is None:
+            return in_turns
+        limit = in_turns.own_bytes + int(in_turns.own_bytes * self._more)
+        if free is not None and free < _SPARE * limit:
+            return in_turns
+        return self._lay_out(ConcurrentMemory(_GRAIN_BYTES, limit))
 
     def _lay_out(self, memory: Memory) -> _Laid:
         """Return the tasks, and who has which part of memory."""
