@@ -10,7 +10,6 @@ behind that as the asynchronous proxy does.
 """
 
 import ctypes
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 from heapq import heappop, heappush
@@ -66,24 +65,26 @@ class Emulator:
         self.generations = list(BLOCKS) if capability is None else find_generations(capability)
         self._block = block
         self._rng = Random(seed)  # noqa: S311 - orders of threads are no secret
-        self._memory: dict[int, tuple[npt.NDArray[np.uint8], int]] = {}
-        self._spare: dict[tuple[int, int], list[int]] = defaultdict(list)
+        self._memory: dict[int, npt.NDArray[np.uint8]] = {}
+        self._holders: dict[int, int] = {}
+        self._spare: dict[tuple[int, int], list[tuple[int, npt.NDArray[np.uint8]]]] = {}
         self._grids: dict[Kernel, Grid] = {}
 
     def allocate(self, size: int, holder: int = 0) -> int:
         """Return the address of so many bytes, soiled: what the holder had before, or new ones."""
-        spare = self._spare[size, holder]
-        if spare:
-            return heappop(spare)
-        memory = np.full(size, SOIL, np.uint8)
-        self._memory[memory.ctypes.data] = memory, holder
-        return memory.ctypes.data
+        spare = self._spare.setdefault((size, holder), [])
+        if not spare:
+            new = np.full(size, SOIL, np.uint8)
+            spare.append((new.ctypes.data, new))
+        address, memory = heappop(spare)
+        self._memory[address], self._holders[address] = memory, holder
+        return address
 
     def release(self, address: int) -> None:
         """Take memory back, soiled, for the holder, or whoever asks for as much without one."""
-        memory, holder = self._memory[address]
+        memory, holder = self._memory.pop(address), self._holders[address]
         memory[:] = SOIL
-        heappush(self._spare[memory.size, holder], address)
+        heappush(self._spare[memory.size, holder], (address, memory))
 
     def upload(self, address: int, content: bytes) -> None:
         """Copy bytes to the device."""
@@ -117,8 +118,7 @@ class Emulator:
     def replay(self, recorded: Sequence[Vertex]) -> None:
         """Run all of them, in an order that is drawn."""
         for number in draw_order([vertex.after for vertex in recorded], self._rng):
-            loaded, blocks, parameters = recorded[number].launch
-            loaded.run(blocks, parameters, self._rng)
+            self.launch(*recorded[number].launch)
 
 
 class Grid:
