@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from moot.bench.device import time_steps
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.exact import EXACT
 from moot.offchain.arithmetic.functions import DType, Function
@@ -342,6 +343,19 @@ def test_an_edge_that_is_missing_is_found_out(
     state, batches = list(captured.initial_state), [captured.batch(i) for i in range(COLD + 24)]
     expected = advance("cpu", captured.program, state, batches)
     assert (advance("cuda", captured.program, state, batches) != expected) == is_seen
+
+
+@pytest.mark.parametrize("is_without", [False, True])
+def test_a_device_is_asked_whether_graphs_have_all_edges(
+    monkeypatch: pytest.MonkeyPatch, *, is_without: bool
+) -> None:
+    """What is measured on a device says whether graphs come to the state of single operators."""
+    if is_without:
+        monkeypatch.setattr(sequences, "find_dependencies", lambda tasks: [[] for _ in tasks])
+    rows = list(time_steps("cuda-emulator", ["mlp"], "tiny", 1))
+    equal = {row["way"]: row["equal"] for row in rows}
+    assert equal == {"graphs": not is_without, "regions": True, "apart": True}
+    assert rows[0]["launches"] == 1
 
 
 def test_a_graph_is_made_as_it_was_asked_for(use: Use) -> None:

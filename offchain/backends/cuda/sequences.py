@@ -4,7 +4,8 @@ What no one sees but the tasks themselves lies in memory of the sequence's own
 (`backends/layout.py`). Launches name addresses, so that a graph serves runs whose tensors are where
 those of the run were that it was made for. It is made when addresses come for a second time; until
 then, launches are made one by one. So that addresses come again, each place of a tensor that is
-kept is a holder of memory.
+kept is a holder of memory. Tasks of a graph wait for those whose memory they use, and for no others
+(`dependencies.py`).
 """
 
 from collections.abc import Mapping, Sequence
