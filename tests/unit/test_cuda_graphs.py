@@ -378,16 +378,56 @@ def test_a_graph_is_made_as_it_was_asked_for(use: Use) -> None:
     assert not library.plans
 
 
-def test_tensors_that_share_memory_are_told_by_their_addresses() -> None:
-    """A kept tensor that lies on one that is given, or on a part of it, comes after its readers."""
-    size, emulator = 64, Emulator()
+def make_sequence(
+    emulator: Emulator, size: int, pairs: Sequence[tuple[int, int]], kept: Sequence[int]
+) -> LaunchedSequence:
+    """Return tasks that add 1 to tensors, given the places that each reads and writes."""
     operand = Operand(Origin.STATE, DType.FLOAT32, 0, 0, (Row(size, 0, ((0, 1),)),))
     one = immediate(DType.FLOAT32, 0x3F800000)
     node = Node(Kind.MAP, Function.ADD, DType.FLOAT32, (size,), (operand, one))
     plan = Cuda(emulator).plan(node, ORDERED)
-    steps = [Step(plan, (1, 0), (3,), (node,)), Step(plan, (2, 0), (4,), (node,))]
-    steps += [Step(plan, (3, 0), (5,), (node,)), Step(plan, (5, 0), (6,), (node,))]
-    sequence = LaunchedSequence(emulator, steps, (1, 2), (3, 4, 6))
+    steps = [Step(plan, (read, 0), (written,), (node,)) for read, written in pairs]
+    return LaunchedSequence(emulator, steps, (1, 2), kept)
+
+
+class Limited(Emulator):
+    """An emulator that says how much memory it has, and notes how much it is asked for."""
+
+    def __init__(self, free: int | None) -> None:
+        super().__init__()
+        self._free = free
+        self.asked: list[int] = []
+
+    def get_free_bytes(self) -> int | None:
+        """Return how much there is."""
+        return self._free
+
+    def allocate(self, size: int, holder: int = 0) -> int:
+        """Return the address of so many bytes."""
+        self.asked.append(size)
+        return super().allocate(size, holder)
+
+
+@pytest.mark.parametrize(("free", "units"), [(None, 6), (2 * 6 * 512 + 256, 6), (2 * 6 * 512, 5)])
+def test_a_sequence_takes_what_it_says(free: int | None, units: int) -> None:
+    """It is a quarter more than in turns, where there is twice as much as that."""
+    early = [(1, place) for place in range(10, 14)]
+    late = [(place, 20 + place) for place in range(10, 14)]
+    pairs = [*early, (1, 40), (40, 41), (2, 50), (50, 51), *late]
+    kept = [41, 51, *range(30, 34)]
+    machine = Limited(free)
+    sequence = make_sequence(machine, 128, pairs, kept)
+    assert sequence.needed_bytes == 512 * (units + len(kept))
+    given = [Tensor(machine, (128,), np.float32) for _ in range(2)]
+    machine.asked.clear()
+    sequence.run(given)
+    assert sum(machine.asked) == sequence.needed_bytes
+
+
+def test_tensors_that_share_memory_are_told_by_their_addresses() -> None:
+    """A kept tensor that lies on one that is given, or on a part of it, comes after its readers."""
+    size, emulator = 64, Emulator()
+    sequence = make_sequence(emulator, size, [(1, 3), (2, 4), (3, 5), (5, 6)], (3, 4, 6))
     start = np.arange(6 * size, dtype=np.float32)
     memory = Tensor(emulator, start.shape, np.float32)
     rng, seen = Random(1), set[int]()
