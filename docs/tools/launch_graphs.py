@@ -23,7 +23,7 @@ from moot.offchain.backends.port import Step
 from moot.offchain.execution.preparation import Preparation
 from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.examples import build
-from moot.offchain.programs.graph import Slot
+from moot.offchain.programs.graph import Node, Slot
 
 MULTIPROCESSORS, HERTZ, BYTES_PER_SECOND = 132, 1.98e9, 4.8e12
 """Those of an H200."""
@@ -189,7 +189,7 @@ def time_sequence(
 def main(name: str, size: str) -> None:
     """Print a row for each layout: memory, edges, and milliseconds."""
     program = capture(build(name, size), trust=True).program
-    tensors = (*program.state, *program.batch, *program.nodes)
+    tensors: list[Slot | Node] = [*program.state, *program.batch, *program.nodes]
     sizes = [0, *(tensor.elements * tensor.dtype.width for tensor in tensors)]
     samples = program.batch[0].shape[0]
     machine = Absent()
