@@ -223,8 +223,8 @@ def _show_device(found: dict[str, Any]) -> None:
         products.add_row(*cells, f"{row['gflops']:.1f}", _show_ratio(row))
     times = Table("step", "way", "launches", "same state as apart", "ours, s", "stock/ours")
     for row in found.get("steps", []):
-        cells = row["program"], row["way"], str(row["launches"]), str(row["equal"])
-        times.add_row(*cells, f"{row['ours_s']:.4f}", _show_ratio(row))
+        told = row["program"], row["way"], str(row["launches"]), str(row["equal"])
+        times.add_row(*told, f"{row['ours_s']:.4f}", _show_ratio(row))
     states = Table("program", "steps", "with the processor's root", "seconds")
     for row in found.get("states", []):
         cells = row["steps"], row["equal"], f"{row['seconds']:.1f}"

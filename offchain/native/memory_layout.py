@@ -7,7 +7,7 @@ from moot.offchain.native.sequences import Place
 from moot.offchain.native.vectors import CACHE_LINE_BYTES
 
 Range = tuple[int, int]
-"""The place of the first byte, and of the one behind the last."""
+"""Where the first byte is, and the one behind the last: offsets, or addresses."""
 
 
 class Memory:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.backends.cuda.concurrent_memory import ConcurrentMemory
-from moot.offchain.backends.cuda.dependencies import Range, Uses, find_dependencies
+from moot.offchain.backends.cuda.dependencies import Uses, find_dependencies
 from moot.offchain.backends.layout import SequenceLayout
 from moot.offchain.backends.port import Step
-from moot.offchain.native.memory_layout import Memory
+from moot.offchain.native.memory_layout import Memory, Range
 
 ranges = st.lists(st.tuples(st.integers(0, 24), st.integers(0, 8)), max_size=3).map(
     lambda drawn: [(first, first + size) for first, size in drawn]

@@ -25,7 +25,6 @@ from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.backends.cuda import backend, dependencies, driver, ptx, sequences
 from moot.offchain.backends.cuda.backend import Cuda
-from moot.offchain.backends.cuda.dependencies import Range
 from moot.offchain.backends.cuda.driver import Driver
 from moot.offchain.backends.cuda.emulator import Emulator, Grid, draw_order
 from moot.offchain.backends.cuda.exact import plans
@@ -42,7 +41,7 @@ from moot.offchain.frontend.capture import capture
 from moot.offchain.frontend.capture.captured import Captured
 from moot.offchain.frontend.examples import build
 from moot.offchain.frontend.examples.vision import VisionSize, build_mlp
-from moot.offchain.native.memory_layout import Memory
+from moot.offchain.native.memory_layout import Memory, Range
 from moot.offchain.planning import grouping
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, immediate
 from moot.offchain.providers.behaviour import Behaviour

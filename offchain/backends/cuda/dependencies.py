@@ -8,12 +8,11 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-Range = tuple[int, int]
-"""The address of the first byte, and of the one behind the last."""
+from moot.offchain.native.memory_layout import Range
 
 
 class Uses(NamedTuple):
-    """The memory that a task uses, which must have been written if it is read first."""
+    """The ranges of addresses that a task uses; what it reserves for itself is written."""
 
     reads: Sequence[Range]
     writes: Sequence[Range]

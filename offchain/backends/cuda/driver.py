@@ -2,12 +2,11 @@
 
 PTX is handed to the driver, which makes it the device's code. All launches are on one stream, one
 after the other, but for those of a graph, which wait for what they come after; and copies wait for
-the stream as it waits for them. So memory that is given back can be
-given out again at once, to what is launched later: the driver, which would wait for the device, is
-asked for new memory only. What a holder gives back is kept for that holder, and otherwise the first
-address that nobody has is given out, so that runs that are alike have the same addresses before
-long, and a graph of their launches can be launched again. A device that was full once keeps nothing
-for anyone.
+the stream as it waits for them. So memory that is given back can be given out again at once, to
+what is launched later: the driver, which would wait for the device, is asked for new memory only.
+What a holder gives back is kept for that holder, and otherwise the first address that nobody has is
+given out, so that runs that are alike have the same addresses before long, and a graph of their
+launches can be launched again. A device that was full once keeps nothing for anyone.
 """
 
 import ctypes

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from moot.offchain.backends.cuda.concurrent_memory import ConcurrentMemory
-from moot.offchain.backends.cuda.dependencies import Range, Uses, find_dependencies
+from moot.offchain.backends.cuda.dependencies import Uses, find_dependencies
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor, Vertex
 from moot.offchain.backends.cuda.plans import Alias, View
 from moot.offchain.backends.cuda.single import LaunchedPlan, Reserve
 from moot.offchain.backends.layout import SequenceLayout
 from moot.offchain.backends.port import Step
 from moot.offchain.commitments.tensors import NUMPY_TYPES
-from moot.offchain.native.memory_layout import Memory
+from moot.offchain.native.memory_layout import Memory, Range
 
 _MOST = 4
 """Graphs of a sequence that are kept, each for other addresses, and addresses without a graph that
