@@ -339,7 +339,7 @@ def test_an_edge_that_is_missing_is_found_out(
     monkeypatch.setattr(sequences, "ConcurrentMemory", lambda alignment, _: Memory(alignment))
     use(Running())
     captured = make_tiny("mlp", EXACT)
-    state, batches = list(captured.initial_state), [captured.batch(i) for i in range(COLD + 24)]
+    state, batches = list(captured.initial_state), [captured.batch(i) for i in range(COLD + 6)]
     expected = advance("cpu", captured.program, state, batches)
     assert (advance("cuda", captured.program, state, batches) != expected) == is_seen
 
