@@ -293,7 +293,7 @@ class _Bench:
             captured = capture(narrow, trust=True, arithmetic=self._arithmetic)
             for way in ("graphs", "regions"):
                 device = whole.make_device(self._backend, captured.program, way)
-                run = whole.make_run(captured, device)
+                run = whole.make_run(captured, device, [*captured.initial_state])
                 for _ in range(1 if self._is_tiny else whole.WARM_STEPS):
                     run()
                 launches = whole.count_launches(device, run)

@@ -178,9 +178,9 @@ def device(
 
     Trains programs on both, state by state, and times products in both arithmetics, whole steps and
     hashes, beside stock torch where it has the device. Steps are run in three ways: as graphs of
-    launches, with regions alone, and operator by operator. With --only tensor: the device's tensor
-    cores beside the definition, and their products and steps beside torch's in bfloat16. Exits with
-    3 if a bit differs, or a part of that fails.
+    launches, with regions alone, and operator by operator, and have to come to one state. With
+    --only tensor: the device's tensor cores beside the definition, and their products and steps
+    beside torch's in bfloat16. Exits with 3 if a bit differs, or a part of that fails.
     """
     from moot.bench import device as measured  # noqa: PLC0415 - imports torch
     from moot.bench import tensor_cores  # noqa: PLC0415 - likewise
@@ -207,6 +207,7 @@ def device(
         _show_device(found)
     is_equal = found.get("hashes", {"equal": True})["equal"]
     is_equal &= all(row["equal"] for row in found.get("products", []))
+    is_equal &= all(row["equal"] for row in found.get("steps", []))
     is_equal &= all(row["equal"] == row["steps"] for row in found.get("states", []))
     is_equal &= tensor_cores.is_right(found.get(_TENSOR, {}))
     return 0 if is_equal else _BITS_DIFFER
@@ -220,10 +221,10 @@ def _show_device(found: dict[str, Any]) -> None:
     for row in found.get("products", []):
         cells = row["shape"], row["arithmetic"], str(row["equal"])
         products.add_row(*cells, f"{row['gflops']:.1f}", _show_ratio(row))
-    times = Table("step", "way", "launches", "ours, s", "stock/ours")
+    times = Table("step", "way", "launches", "same state as apart", "ours, s", "stock/ours")
     for row in found.get("steps", []):
-        cells = row["program"], row["way"], str(row["launches"])
-        times.add_row(*cells, f"{row['ours_s']:.4f}", _show_ratio(row))
+        told = row["program"], row["way"], str(row["launches"]), str(row["equal"])
+        times.add_row(*told, f"{row['ours_s']:.4f}", _show_ratio(row))
     states = Table("program", "steps", "with the processor's root", "seconds")
     for row in found.get("states", []):
         cells = row["steps"], row["equal"], f"{row['seconds']:.1f}"

@@ -59,7 +59,11 @@ class SequenceLayout:
         fixed, taken = {0, *given}, dict[int, Place]()
         touched = [{self.find_root(p) for p in (*s.writes, *s.reads)} for s in self.steps]
         last = {place: number for number, places in enumerate(touched) for place in places}
+        makers = {place: number for number, step in enumerate(self.steps) for place in step.writes}
         for number, step in enumerate(self.steps):
+            read = touched[number].difference(step.writes)
+            after = {makers[place] for place in read if place in makers}
+            memory.begin_task(after, [taken[place] for place in read if place in taken])
             new = {p: memory.take(self.sizes[p]) for p in step.writes if p not in fixed}
             taken.update(new)
             yield step, new

@@ -175,6 +175,8 @@ def test_a_device_is_compared_with_the_processor(
     launches = {row["way"]: row["launches"] for row in told["steps"]}
     assert [*launches] == ["graphs", "regions", "apart"]
     assert 2 * launches["regions"] < launches["apart"]
+    assert launches["graphs"] == 1
+    assert all(row["equal"] for row in told["steps"])
     assert [(row["program"], row["equal"]) for row in told["states"]] == [("mlp", 2)]
     monkeypatch.setattr(device, "RESULTS", tmp_path / "devices.json")
     monkeypatch.setattr(device, "PAGE", tmp_path / "devices.md")

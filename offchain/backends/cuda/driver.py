@@ -1,12 +1,12 @@
 """A device behind NVIDIA's driver, which is loaded when it is asked for, and never linked to.
 
 PTX is handed to the driver, which makes it the device's code. All launches are on one stream, one
-after the other, and copies wait for it as it waits for them. So memory that is given back can be
-given out again at once, to what is launched later: the driver, which would wait for the device, is
-asked for new memory only. What a holder gives back is kept for that holder, and otherwise the first
-address that nobody has is given out, so that runs that are alike have the same addresses before
-long, and a graph of their launches can be launched again. A device that was full once keeps nothing
-for anyone.
+after the other, but for those of a graph, which wait for what they come after; and copies wait for
+the stream as it waits for them. So memory that is given back can be given out again at once, to
+what is launched later: the driver, which would wait for the device, is asked for new memory only.
+What a holder gives back is kept for that holder, and otherwise the first address that nobody has is
+given out, so that runs that are alike have the same addresses before long, and a graph of their
+launches can be launched again. A device that was full once keeps nothing for anyone.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from moot.offchain.backends.cuda.kernel import Kernel
-from moot.offchain.backends.cuda.machine import DEVICE, Launch
+from moot.offchain.backends.cuda.machine import DEVICE, Vertex
 from moot.offchain.backends.cuda.ptx import MOST_STATIC_BYTES, translate
 from moot.offchain.backends.cuda.tensor.generations import find_generations
 from moot.offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
@@ -37,9 +37,6 @@ memory, links that fail, illegal addresses and instructions, time-outs, failed l
 
 _WITH_OTHERS = 0
 """How a stream keeps the order of what others do on the device by default, as torch does."""
-
-_OWN_THREAD = 1
-"""How launches are recorded while other threads may do with the driver what they like."""
 
 _NAME_BYTES = 256
 _GRAIN_BYTES = 512
@@ -216,31 +213,36 @@ class Driver:
     def launch(self, loaded: "_Loaded", blocks: int, parameters: Sequence[int]) -> None:
         """Launch a kernel."""
         function, threads, shared_bytes = loaded
-        words = [ctypes.c_int64(parameter) for parameter in parameters]
-        places = (ctypes.c_void_p * len(words))(*(ctypes.addressof(w) for w in words))
+        given = _Parameters(parameters)
         grid = blocks, 1, 1, threads, 1, 1, shared_bytes
-        arguments = *grid, self._stream, places, None
+        arguments = *grid, self._stream, given.places, None
         self._require("launch a kernel", "cuLaunchKernel", function, *arguments)
 
-    def record(self, launches: Sequence[Launch]) -> "Graph":
+    def record(self, vertices: Sequence[Vertex]) -> "Graph":
         """Return launches as one graph, without launching any of them."""
-        graph, stream = ctypes.c_void_p(), self._stream
-        self._require("begin a graph", "cuStreamBeginCapture_v2", stream, _OWN_THREAD)
+        plan, made = ctypes.c_void_p(), ctypes.c_void_p()
+        self._require("begin a graph", "cuGraphCreate", ctypes.byref(plan), ctypes.c_uint(0))
         try:
-            for launch in launches:
-                self.launch(*launch)
-        except DeviceLost:
-            raise
-        except DeviceError:
-            if not self._call("cuStreamEndCapture", stream, ctypes.byref(graph)):
-                self._call("cuGraphDestroy", graph)
-            raise
-        self._require("end a graph", "cuStreamEndCapture", stream, ctypes.byref(graph))
-        made = ctypes.c_void_p()
-        arguments = ctypes.byref(made), graph, ctypes.c_uint64(0)
-        self._require("make a graph", "cuGraphInstantiateWithFlags", *arguments)
-        self._require("drop a graph's plan", "cuGraphDestroy", graph)
+            self._add(plan, vertices)
+            arguments = ctypes.byref(made), plan, ctypes.c_uint64(0)
+            self._require("make a graph", "cuGraphInstantiateWithFlags", *arguments)
+        finally:
+            if not self._is_lost:
+                self._call("cuGraphDestroy", plan)
         return Graph(self, made)
+
+    def _add(self, plan: ctypes.c_void_p, vertices: Sequence[Vertex]) -> None:
+        """Add launches to the plan of a graph, each after those that it has to come after."""
+        handles = list[int | None]()
+        for (loaded, blocks, parameters), after in vertices:
+            kernel, threads, shared_bytes = loaded
+            given, handle = _Parameters(parameters), ctypes.c_void_p()
+            node = _KernelNode(kernel, (blocks, 1, 1), (threads, 1, 1), shared_bytes, given.places)
+            others = (ctypes.c_void_p * len(after))(*(handles[number] for number in after))
+            arguments = ctypes.byref(handle), plan, others, ctypes.c_size_t(len(after))
+            function = "cuGraphAddKernelNode_v2"
+            self._require("add a kernel to a graph", function, *arguments, ctypes.byref(node))
+            handles.append(handle.value)
 
     def replay(self, recorded: "Graph") -> None:
         """Launch all of a graph."""
@@ -264,6 +266,39 @@ class Driver:
         )
         spare = sum(size * len(addresses) for (size, _), addresses in self._spare.items())
         return free.value + spare
+
+
+class _Parameters:
+    """The parameters of a launch as the driver is given them.
+
+    Attributes:
+        places: where each of them is, as long as this is there.
+    """
+
+    def __init__(self, parameters: Sequence[int]) -> None:
+        self._words = (ctypes.c_int64 * len(parameters))(*parameters)
+        first, size = ctypes.addressof(self._words), ctypes.sizeof(ctypes.c_int64)
+        addresses = range(first, first + size * len(parameters), size)
+        self.places = (ctypes.c_void_p * len(parameters))(*addresses)
+
+
+class _KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2, which drivers have from CUDA 12.0 on.
+
+    The driver copies the parameters when it is asked to add a node. `kern` would be in place of
+    `func`, and `ctx` goes with it.
+    """
+
+    _fields_ = (
+        ("func", ctypes.c_void_p),
+        ("gridDim", ctypes.c_uint * 3),
+        ("blockDim", ctypes.c_uint * 3),
+        ("sharedMemBytes", ctypes.c_uint),
+        ("kernelParams", ctypes.POINTER(ctypes.c_void_p)),
+        ("extra", ctypes.c_void_p),
+        ("kern", ctypes.c_void_p),
+        ("ctx", ctypes.c_void_p),
+    )
 
 
 class _Loaded(NamedTuple):

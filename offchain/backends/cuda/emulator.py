@@ -1,8 +1,9 @@
 """The emulator: runs kernels on the processor, as loops over the grid, phase by phase.
 
-The order of a block's threads is drawn anew for each phase. Shared memory and cells are soiled
-before a block begins, and device memory when it is allocated. So a kernel that depends on an order
-that no barrier makes, or on memory that nobody has set, has other bits in another run.
+The order of a block's threads is drawn anew for each phase, and so is that of a graph's launches
+for each time that it is launched. Shared memory and cells are soiled before a block begins, and
+device memory when it is allocated. So what depends on an order that no barrier or edge makes, or on
+memory that nobody has set, has other bits in another run.
 
 Where a kernel has products of warp groups, shared memory is there twice: as threads see it, and
 behind that as the asynchronous proxy does.
@@ -11,6 +12,7 @@ behind that as the asynchronous proxy does.
 import ctypes
 from collections.abc import Sequence
 from functools import cached_property
+from heapq import heappop, heappush
 from math import gcd
 from random import Random
 
@@ -22,7 +24,7 @@ from moot.offchain.arithmetic.tensor.blocks import BLOCKS, Block
 from moot.offchain.backends.cuda.emulated import FAULT_BYTES, OWN, SOIL, Fault, list_sizes, write
 from moot.offchain.backends.cuda.flights import NAN, Flights, MisusedError
 from moot.offchain.backends.cuda.kernel import WARP, Kernel, Loop, Products
-from moot.offchain.backends.cuda.machine import HOST, Launch
+from moot.offchain.backends.cuda.machine import HOST, Vertex
 from moot.offchain.backends.cuda.tensor.blocks import add_chains
 from moot.offchain.backends.cuda.tensor.generations import find_generations
 from moot.offchain.backends.cuda.warpgroups import Orders
@@ -63,18 +65,26 @@ class Emulator:
         self.generations = list(BLOCKS) if capability is None else find_generations(capability)
         self._block = block
         self._rng = Random(seed)  # noqa: S311 - orders of threads are no secret
-        self._memory: dict[int, np.ndarray[tuple[int], np.dtype[np.uint8]]] = {}
+        self._memory: dict[int, npt.NDArray[np.uint8]] = {}
+        self._holders: dict[int, int] = {}
+        self._spare: dict[tuple[int, int], list[tuple[int, npt.NDArray[np.uint8]]]] = {}
         self._grids: dict[Kernel, Grid] = {}
 
-    def allocate(self, size: int, holder: int = 0) -> int:  # noqa: ARG002 - all is new
-        """Return the address of so many bytes, soiled."""
-        memory = np.full(size, SOIL, np.uint8)
-        self._memory[memory.ctypes.data] = memory
-        return memory.ctypes.data
+    def allocate(self, size: int, holder: int = 0) -> int:
+        """Return the address of so many bytes, soiled: what the holder had before, or new ones."""
+        spare = self._spare.setdefault((size, holder), [])
+        if not spare:
+            new = np.full(size, SOIL, np.uint8)
+            spare.append((new.ctypes.data, new))
+        address, memory = heappop(spare)
+        self._memory[address], self._holders[address] = memory, holder
+        return address
 
     def release(self, address: int) -> None:
-        """Give memory back, soiled."""
-        self._memory.pop(address)[:] = SOIL
+        """Take memory back, soiled, for the holder, or whoever asks for as much without one."""
+        memory, holder = self._memory.pop(address), self._holders[address]
+        memory[:] = SOIL
+        heappush(self._spare[memory.size, holder], (address, memory))
 
     def upload(self, address: int, content: bytes) -> None:
         """Copy bytes to the device."""
@@ -101,14 +111,14 @@ class Emulator:
         """Run a kernel on a grid."""
         loaded.run(blocks, parameters, self._rng)
 
-    def record(self, launches: Sequence[Launch]) -> Sequence[Launch]:
+    def record(self, vertices: Sequence[Vertex]) -> Sequence[Vertex]:
         """Return the launches."""
-        return tuple(launches)
+        return tuple(vertices)
 
-    def replay(self, recorded: Sequence[Launch]) -> None:
-        """Run all of them."""
-        for launch in recorded:
-            self.launch(*launch)
+    def replay(self, recorded: Sequence[Vertex]) -> None:
+        """Run all of them, in an order that is drawn."""
+        for number in draw_order([vertex.after for vertex in recorded], self._rng):
+            self.launch(*recorded[number].launch)
 
 
 class Grid:
@@ -194,6 +204,23 @@ class _Memory:
             raise MisalignedError(self._name)
         if fault:
             raise MisusedError(f"{self._name}: a barrier is waited for whose copies nobody began")
+
+
+def draw_order(after: Sequence[Sequence[int]], rng: Random) -> list[int]:
+    """Return the numbers of a graph's vertices in an order in which each comes after its own."""
+    missing = [len(others) for others in after]
+    followers: list[list[int]] = [[] for _ in after]
+    for number, others in enumerate(after):
+        for other in others:
+            followers[other].append(number)
+    order, ready = list[int](), [number for number, count in enumerate(missing) if not count]
+    while ready:
+        order.append(ready.pop(rng.randrange(len(ready))))
+        for number in followers[order[-1]]:
+            missing[number] -= 1
+            if not missing[number]:
+                ready.append(number)
+    return order
 
 
 def multiply(products: Products, cells: npt.NDArray[np.int8], block: Block | None = None) -> None:

@@ -25,6 +25,13 @@ class Launch(NamedTuple):
     parameters: Sequence[int]
 
 
+class Vertex(NamedTuple):
+    """A launch of a graph, and the numbers of the earlier ones that it comes after."""
+
+    launch: Launch
+    after: Sequence[int]
+
+
 class Machine(Protocol):
     """A device, or what stands in for one.
 
@@ -69,11 +76,14 @@ class Machine(Protocol):
     def launch(self, loaded: Any, blocks: int, parameters: Sequence[int]) -> None:
         """Launch a kernel after all that was launched before."""
 
-    def record(self, launches: Sequence[Launch]) -> Any:
+    def record(self, vertices: Sequence[Vertex]) -> Any:
         """Return launches as one graph, without launching any of them."""
 
     def replay(self, recorded: Any) -> None:
-        """Launch all of a graph in its order, after all that was launched before."""
+        """Launch all of a graph, in any order that it allows, after all that was launched before.
+
+        Launches between which there is no way along its edges may run side by side.
+        """
 
     def wait(self) -> None:
         """Return after all that was launched before."""

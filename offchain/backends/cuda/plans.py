@@ -46,6 +46,10 @@ class Tiled:
         node: the contraction, with a positive number of elements and of fold steps.
         tiling: the sizes of the tiles.
         extensions: how each factor is extended first; None if it is not.
+
+    Attributes:
+        node: the contraction of what is extended.
+        tiling: the sizes.
     """
 
     is_launched = True
@@ -57,8 +61,8 @@ class Tiled:
         tiling: Tiling,
         extensions: Sequence[Extension | None] = (None, None),
     ) -> None:
-        self._machine, self._tiling = machine, tiling
-        self._node = replace_factors(node, extensions)
+        self._machine, self.tiling = machine, tiling
+        self.node = replace_factors(node, extensions)
         self._moves = [
             (axis, found.size, Single(machine, found.move))
             for axis, found in enumerate(extensions)
@@ -67,11 +71,11 @@ class Tiled:
 
     @cached_property
     def _loaded(self) -> Any:
-        return self._machine.load(contraction.make_kernel(self._node, self._tiling))
+        return self._machine.load(contraction.make_kernel(self.node, self.tiling))
 
     def run(self, flats: Flats, _step: int) -> Tensor:
         """Return the output."""
-        out = Tensor(self._machine, self._node.shape, NUMPY_TYPES[self._node.dtype])
+        out = Tensor(self._machine, self.node.shape, NUMPY_TYPES[self.node.dtype])
         launch_all(self._machine, self, flats, [out])
         return out
 
@@ -79,7 +83,7 @@ class Tiled:
         self, sources: Sequence[int], targets: Sequence[int], reserve: Reserve
     ) -> list[Launch]:
         """Return the launches: what extends factors, and the tiles."""
-        node, tiling, launches = self._node, self._tiling, list[Launch]()
+        node, tiling, launches = self.node, self.tiling, list[Launch]()
         init, *factors = sources
         for axis, size, move in self._moves:
             target = reserve(size)

@@ -162,11 +162,11 @@ def choose_tiling(node: Node, multiprocessors: int) -> Tiling | None:
     """
     if min(count_sides(node)[:2]) < _LEAST_SIDE:
         return None
+    return min(STEP_CYCLES, key=lambda tiling: estimate_cycles(node, tiling, multiprocessors))
 
-    def estimate(tiling: Tiling) -> float:
-        """Return about how many cycles a step of all tiles takes."""
-        blocks = -(-count_blocks(node, tiling) // multiprocessors)
-        busy = blocks * STEP_CYCLES[tiling] + _REST_CYCLES / tiling.depth / blocks
-        return max(busy, _WAIT_CYCLES / tiling.depth, _OWN_CYCLES * prod(tiling.own))
 
-    return min(STEP_CYCLES, key=estimate)
+def estimate_cycles(node: Node, tiling: Tiling, multiprocessors: int) -> float:
+    """Return about how many cycles a step of all tiles of a contraction takes."""
+    blocks = -(-count_blocks(node, tiling) // multiprocessors)
+    busy = blocks * STEP_CYCLES[tiling] + _REST_CYCLES / tiling.depth / blocks
+    return max(busy, _WAIT_CYCLES / tiling.depth, _OWN_CYCLES * prod(tiling.own))
