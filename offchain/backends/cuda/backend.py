@@ -13,13 +13,13 @@ from moot.offchain.arithmetic.tensor import TENSOR
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS
 from moot.offchain.backends.cuda.exchange import adopt
 from moot.offchain.backends.cuda.hashing import Hasher
+from moot.offchain.backends.cuda.joined.plans import JoinedProducts
 from moot.offchain.backends.cuda.machine import Machine, Tensor
 from moot.offchain.backends.cuda.plans import plan
 from moot.offchain.backends.cuda.regions.plans import FusedRegion, is_fusible
 from moot.offchain.backends.cuda.sequences import LaunchedSequence
 from moot.offchain.backends.cuda.tensor.bytes_trial import require_bytes
 from moot.offchain.backends.cuda.tensor.examination import Examination
-from moot.offchain.backends.cuda.tensor.joined_plans import JoinedProducts
 from moot.offchain.backends.cuda.tensor.tiles import GroupTile
 from moot.offchain.backends.cuda.tensor.trial import require_blocks
 from moot.offchain.backends.port import FusedPlan, Plan, Step

@@ -1,23 +1,23 @@
 """Plans of rows between products: one kernel where its preconditions hold, or several in turn."""
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
 from moot.offchain.arithmetic.tensor.blocks import Block
+from moot.offchain.backends.cuda.factors import find_rows
+from moot.offchain.backends.cuda.joined import kernel
+from moot.offchain.backends.cuda.joined.cores import BY_CORES, OnCores
+from moot.offchain.backends.cuda.joined.form import Joined
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
 from moot.offchain.backends.cuda.matrices import Matrices
 from moot.offchain.backends.cuda.regions.form import Form as RegionForm
 from moot.offchain.backends.cuda.regions.form import Limits
 from moot.offchain.backends.cuda.regions.plans import FusedRegion
 from moot.offchain.backends.cuda.single import Flats, Reserve, launch_all
-from moot.offchain.backends.cuda.tensor import joined
-from moot.offchain.backends.cuda.tensor.joined_form import PART, WARPS_THREADS, Joined
 from moot.offchain.backends.cuda.tensor.pairs import ChainedPair, find_pair
 from moot.offchain.backends.cuda.tensor.plans import Chained
-from moot.offchain.backends.cuda.tensor.rows import find_rows
-from moot.offchain.backends.cuda.tensor.tiles import ROWS
 from moot.offchain.backends.cuda.tiling import find_split
 from moot.offchain.commitments.tensors import NUMPY_TYPES
 from moot.offchain.planning.back_to_back import MOST_ACROSS, BackToBack
@@ -83,7 +83,7 @@ class JoinedProducts:
         if len(scores) != 1 or first is None or last is None or not is_left:
             return None
         stores = [value for value, _ in self._region.form.region.stores]
-        threads = side // ROWS * WARPS_THREADS
+        threads = BY_CORES.count_threads(side)
         limits = Limits(threads, _ROW_BYTES, _ROW_BYTES * threads)
         region = RegionForm(self._region.form.region, self._region.form.accesses, limits)
         if first.batches != last.batches or first.sides[0] != last.sides[0]:
@@ -91,7 +91,7 @@ class JoinedProducts:
         return make_form(
             Joined,
             *(first.sides[0], first.sides[1]),
-            *(first.node.fold_length, last.sides[1], side),
+            *(first.node.fold_length, last.sides[1], side, BY_CORES),
             (find_rows(first, 0), find_rows(first, 1)),
             (find_rows(last, 0), find_rows(last, 1)),
             (_find_start(first.node), _find_start(last.node)),
@@ -162,9 +162,8 @@ class JoinedProducts:
         stores = [places.get(index, 0) for index in self._made]
         assert self._fused.last is not None
         products = [first[1], first[2], last[2], places[self._fused.last]]
-        turns = form.padded // PART
-        parameters = [*of_region, *stores, *products, turns]
-        return Launch(self._loaded, joined.count_blocks(form), parameters)
+        parameters = [*of_region, *stores, *products, *form.turns]
+        return Launch(self._loaded, kernel.count_blocks(form), parameters)
 
     @cached_property
     def _pair(self) -> ChainedPair | None:
@@ -185,8 +184,8 @@ class JoinedProducts:
         assert self.form is not None
         assert self._fused.last is not None
         last = self._nodes[self._fused.last]
-        kernel = joined.make_kernel(self.form, Matrices(last, find_split(last)), self._block)
-        return self._machine.load(kernel)
+        make, matrices = partial(OnCores, self._block), Matrices(last, find_split(last))
+        return self._machine.load(kernel.make_kernel(self.form, matrices, make))
 
 
 def _find_inside(operand: Operand, inside: Collection[int]) -> int | None:

@@ -1,33 +1,70 @@
 """The form of rows between two products: what a kernel takes for granted, and what lies where."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import ClassVar
 
 from moot.offchain.arithmetic.functions import DType
-from moot.offchain.backends.cuda.kernel import COPIED_BYTES, WARP
+from moot.offchain.backends.cuda.factors import Rows
+from moot.offchain.backends.cuda.kernel import COPIED_BYTES
 from moot.offchain.backends.cuda.regions.form import Form as RegionForm
 from moot.offchain.backends.cuda.regions.form import Layout
-from moot.offchain.backends.cuda.tensor.rows import Rows
-from moot.offchain.backends.cuda.tensor.tiles import COLUMNS, DEPTH, ROWS, VECTOR, get_pitch
 from moot.offchain.planning.preconditions import Form, Precondition
 from moot.offchain.planning.region import Load, Pick, Plan, is_full
-
-PART = 64
-"""Columns of the first product, which are steps of the last one, that are multiplied at a time."""
-
-ACROSS = 4
-"""Warps that share sixteen rows."""
-
-WARPS_THREADS = ACROSS * WARP
-"""Threads of sixteen rows."""
 
 FLOAT_BYTES = 4
 STAGES = 2
 """Parts of a factor that are in shared memory, or on their way to it."""
 
-_MOST_WIDTH = 128
+MOST_WIDTH = 128
 """The most steps of the first product, and the most columns of the last one."""
+
+_BEHIND = 8
+"""Elements behind each row of scores, so that neighbouring rows begin in other banks."""
+
+
+class Area(IntEnum):
+    """What areas of shared memory are of, in this order: parts of factors are behind the others."""
+
+    VALUES = 0
+    ROWS = 1
+    SCORES = 2
+    WEIGHTS = 3
+    PARTS = 4
+
+
+class Product(ABC):
+    """How products are made, as data: what a form has to know of it.
+
+    The first product of a form is number 0, the last one 1.
+
+    Attributes:
+        dtype: the type of all factors.
+    """
+
+    dtype: ClassVar[DType]
+
+    @abstractmethod
+    def count_threads(self, side: int) -> int:
+        """Return the threads of a block of so many rows."""
+
+    @abstractmethod
+    def fits(self, form: "Joined") -> bool:
+        """Whether it multiplies rows of as many steps, and of as many columns in the end."""
+
+    @abstractmethod
+    def pad(self, columns: int) -> int:
+        """Return the columns that scores and weights have room for."""
+
+    @abstractmethod
+    def list_parts(self, form: "Joined") -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return for both products the columns and the steps that are brought at a time."""
+
+    @abstractmethod
+    def count_turns(self, form: "Joined") -> tuple[int, ...]:
+        """Return how often the loops of both products turn, once if it is the same number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +77,7 @@ class Joined(Form):
         steps: the steps of the first product.
         width: the columns of the last product.
         side: the rows of a block.
+        product: how both products are made.
         first: where the rows and the columns of the first product are.
         last: where the rows and the columns of the last one are; its rows are the region's.
         starts: the initial values of both, by their bits; None where they are no constants.
@@ -55,6 +93,7 @@ class Joined(Form):
     steps: int
     width: int
     side: int
+    product: Product
     first: tuple[Rows | None, Rows | None]
     last: tuple[Rows | None, Rows | None]
     starts: tuple[int | None, int | None]
@@ -72,18 +111,18 @@ class Joined(Form):
         ),
         Precondition(
             "sides",
-            "blocks have rows of one matrix, and instructions as many steps and columns",
+            "blocks have rows of one matrix, and products as many steps and columns",
             lambda form: (
                 form.rows % form.side == 0
-                and form.steps % DEPTH == form.width % (ACROSS * COLUMNS) == 0
-                and max(form.steps, form.width) <= _MOST_WIDTH
+                and form.product.fits(form)
+                and max(form.steps, form.width) <= MOST_WIDTH
             ),
         ),
         Precondition(
             "middle",
-            "the last product folds whole rows of one value after the other, in bfloat16",
+            "the last product folds whole rows of one value after the other, of the factors' type",
             lambda form: (
-                form.region.region.values[form.middle].dtype is DType.BFLOAT16
+                form.region.region.values[form.middle].dtype is form.product.dtype
                 and _is_row_major(form)
             ),
         ),
@@ -110,7 +149,7 @@ class Joined(Form):
     @property
     def threads(self) -> int:
         """The threads of a block."""
-        return self.side // ROWS * WARPS_THREADS
+        return self.product.count_threads(self.side)
 
     @property
     def layout(self) -> Layout:
@@ -146,35 +185,52 @@ class Joined(Form):
 
     @property
     def padded(self) -> int:
-        """The columns of whole parts."""
-        return -(-self.columns // PART) * PART
+        """The columns that scores and weights have room for."""
+        return self.product.pad(self.columns)
 
     @property
-    def pitches(self) -> tuple[int, int, int]:
-        """The bytes from one row to the next: of the first factor, of scores, of weights."""
+    def turns(self) -> tuple[int, ...]:
+        """How often the loops of both products turn."""
+        return self.product.count_turns(self)
+
+    def get_pitch(self, length: int) -> int:
+        """Return the bytes from one line of a factor to the next, given its elements.
+
+        A vector lies between lines, so that no two of them that are read at once need one bank.
+        """
+        vectors = -(-length * self.product.dtype.width // COPIED_BYTES)
+        return (vectors + 1) * COPIED_BYTES
+
+    @property
+    def pitches(self) -> tuple[int, int, int, int]:
+        """The bytes from one row to the next in each area, or from one step of rows that lie so."""
         return (
-            get_pitch(self.side if self.is_turned else self.steps),
-            (self.padded + VECTOR) * FLOAT_BYTES,
-            get_pitch(self.padded),
+            self.layout.row_bytes,
+            self.get_pitch(self.side if self.is_turned else self.steps),
+            (self.padded + _BEHIND) * FLOAT_BYTES,
+            self.get_pitch(self.padded),
         )
 
     @property
     def places(self) -> tuple[int, int, int, int, int]:
-        """Where rows' values, the first factor, scores, weights and parts are, in this order."""
+        """Where the areas begin."""
         sizes = (
-            -(-self.layout.row_bytes * self.side // COPIED_BYTES) * COPIED_BYTES,
-            self.pitches[0] * (self.steps if self.is_turned else self.side),
-            self.pitches[1] * self.side,
-            self.pitches[2] * self.side,
+            -(-self.pitches[Area.VALUES] * self.side // COPIED_BYTES) * COPIED_BYTES,
+            self.pitches[Area.ROWS] * (self.steps if self.is_turned else self.side),
+            self.pitches[Area.SCORES] * self.side,
+            self.pitches[Area.WEIGHTS] * self.side,
         )
         first, second, third, fourth = (sum(sizes[: place + 1]) for place in range(4))
         return 0, first, second, third, fourth
 
     @property
     def part_bytes(self) -> int:
-        """The bytes of a part of a factor: lines of 64, or 64 lines."""
-        most = max(self.steps, self.width)
-        return max(PART * get_pitch(most), most * get_pitch(PART))
+        """The bytes of the largest part of a factor, whose lines are columns or steps."""
+        return max(
+            lines * self.get_pitch(length)
+            for part in self.product.list_parts(self)
+            for lines, length in (part, part[::-1])
+        )
 
     @property
     def shared_bytes(self) -> int:
