@@ -1,7 +1,7 @@
 """The rows of factors: where they are in their tensors, so that vectors of them are copied.
 
-Products read vectors of neighbours, along the steps of a row, or across rows. Where a factor's
-tensor has such neighbours, it is read where it is.
+Products read vectors of neighbours, along the steps of a row, or across rows, of bytes along steps
+alone. Where a factor's tensor has such neighbours, it is read where it is.
 """
 
 from collections.abc import Sequence
@@ -93,7 +93,7 @@ def find_rows(matrices: Matrices, axis: int) -> Rows | None:
         outer = [*inner.strides[:-1], *(stride for each in others for stride in each.strides)]
         has_vectors = inner.strides[-1] == 1 and inner.shape[-1] % vector == 0
         is_turned, width = inner is lines, operand.dtype.width
-        has_vectors &= width == SHORT_BYTES or not is_turned
+        has_vectors &= width > 1 or not is_turned
         if has_vectors and not any(stride % vector for stride in outer):
             count = matrices.sides[axis]
             return Rows(count, strided.offset, batches, lines, along, is_turned, width)

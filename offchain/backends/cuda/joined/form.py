@@ -12,7 +12,7 @@ from moot.offchain.backends.cuda.kernel import COPIED_BYTES
 from moot.offchain.backends.cuda.regions.form import Form as RegionForm
 from moot.offchain.backends.cuda.regions.form import Layout
 from moot.offchain.planning.preconditions import Form, Precondition
-from moot.offchain.planning.region import Load, Pick, Plan, is_full
+from moot.offchain.planning.region import Fold, Load, Pick, Plan, is_full
 
 FLOAT_BYTES = 4
 STAGES = 2
@@ -21,8 +21,8 @@ STAGES = 2
 MOST_WIDTH = 128
 """The most steps of the first product, and the most columns of the last one."""
 
-_BEHIND = 8
-"""Elements behind each row of scores, so that neighbouring rows begin in other banks."""
+_BEHIND_BYTES = 32
+"""What lies behind each row of scores, so that neighbouring rows begin in other banks."""
 
 
 class Area(IntEnum):
@@ -157,14 +157,40 @@ class Joined(Form):
         return Layout(self.region, {self.middle, *self.overlaid})
 
     @property
+    def weights_area(self) -> Area:
+        """Where the last product reads what it folds: in the place of scores, if that is free then.
+
+        It is, if they are as wide, and nobody reads a score, or what lies in its place, after the
+        pass that stores these weights; in that pass a thread reads what is there before.
+        """
+        values, plan = self.region.region.values, self._plan
+        stage = plan.stages[self.middle]
+        is_free = values[self.middle].dtype is DType.FLOAT32
+        for index in (i for i in range(len(values)) if self.is_score(i) or i in self.overlaid):
+            reads = [n for n, passed in enumerate(plan.passes) if index in passed.reached]
+            folds = [
+                plan.stages[n]
+                for n, value in enumerate(values)
+                if isinstance(value, Fold) and value.argument == index
+            ]
+            is_free &= max(reads, default=0) <= stage and max(folds, default=-1) < stage
+            is_free &= self.is_score(index) or plan.stages[index] < stage
+        return Area.SCORES if is_free else Area.WEIGHTS
+
+    @property
+    def _plan(self) -> Plan:
+        return Plan(self.region.region)
+
+    @property
     def overlaid(self) -> tuple[int, ...]:
         """The value that is kept in the place of scores, which nobody reads after it, if any is."""
-        values, plan = self.region.region.values, Plan(self.region.region)
+        values, plan = self.region.region.values, self._plan
         reads = [n for n, passed in enumerate(plan.passes) if self.is_score_read(passed.reached)]
         return tuple(
             index
             for index in sorted(plan.scratch)
             if is_full(values[index])
+            and index != self.middle
             and values[index].dtype is DType.FLOAT32
             and plan.stages[index] >= max(reads, default=0)
         )[:1]
@@ -207,7 +233,7 @@ class Joined(Form):
         return (
             self.layout.row_bytes,
             self.get_pitch(self.side if self.is_turned else self.steps),
-            (self.padded + _BEHIND) * FLOAT_BYTES,
+            -(-self.padded * FLOAT_BYTES // COPIED_BYTES) * COPIED_BYTES + _BEHIND_BYTES,
             self.get_pitch(self.padded),
         )
 
@@ -218,7 +244,7 @@ class Joined(Form):
             -(-self.pitches[Area.VALUES] * self.side // COPIED_BYTES) * COPIED_BYTES,
             self.pitches[Area.ROWS] * (self.steps if self.is_turned else self.side),
             self.pitches[Area.SCORES] * self.side,
-            self.pitches[Area.WEIGHTS] * self.side,
+            self.pitches[Area.WEIGHTS] * self.side * (self.weights_area is Area.WEIGHTS),
         )
         first, second, third, fourth = (sum(sizes[: place + 1]) for place in range(4))
         return 0, first, second, third, fourth

@@ -17,7 +17,12 @@ from moot.offchain.arithmetic.functions import DType
 from moot.offchain.backends.cuda.copies import Copies
 from moot.offchain.backends.cuda.elements import ravel, write
 from moot.offchain.backends.cuda.joined.form import FLOAT_BYTES, STAGES, Area, Joined
-from moot.offchain.backends.cuda.joined.multiplying import Multiplying, find_element, find_part
+from moot.offchain.backends.cuda.joined.multiplying import (
+    Multiplying,
+    find_element,
+    find_part,
+    when,
+)
 from moot.offchain.backends.cuda.kernel import (
     COPIED_BYTES,
     Context,
@@ -25,6 +30,7 @@ from moot.offchain.backends.cuda.kernel import (
     Kernel,
     Loop,
     Phase,
+    Products,
     word,
 )
 from moot.offchain.backends.cuda.matrices import Matrices
@@ -54,13 +60,16 @@ def make_kernel(form: Joined, last: Matrices, make: Make) -> Kernel:
             passes.append(partial(writer.compute, compute_columns, stage))
         if this.row_values:
             passes.append(partial(writer.compute, compute_rows, stage))
+    *_, last_turns = form.turns
+    rest = writer.multiplying.rest
     steps: tuple[Phase | Loop, ...] = (
         writer.begin,
         writer.make_loop(0, writer.keep_scores),
         writer.turn_over,
         *passes,
         writer.begin_last,
-        writer.make_loop(1, writer.follow),
+        *([writer.make_loop(1, writer.follow)] if last_turns else []),
+        *([rest] if rest else []),
         writer.end,
     )
     return Kernel(
@@ -86,7 +95,7 @@ class _BlockRow(RowThread):
     def _find_area(self, index: int) -> Area | None:
         """Return the area of shared memory that has a value; None where the row keeps it."""
         if index == self._joined.middle:
-            return Area.WEIGHTS
+            return self._joined.weights_area
         return Area.SCORES if index in self._joined.overlaid else None
 
     def _find_own(self, area: Area, index: int, number: ir.Value) -> ir.Value:
@@ -148,9 +157,19 @@ class _Writer:
         return self.turns + min(which, len(self._form.turns) - 1)
 
     def make_loop(self, which: int, after: Phase) -> Loop:
-        """Return the loop of a product: a part is taken up and multiplied, and what is after."""
-        steps = partial(self.advance, which), self.multiplying.multiply(which), after
-        return Loop(self.get_turns(which), steps)
+        """Return the loop of a product: a part is taken up and multiplied, and what is after.
+
+        All of a turn is one phase where threads multiply by themselves.
+        """
+        before, multiply = partial(self.advance, which), self.multiplying.multiply(which)
+        if isinstance(multiply, Products):
+            return Loop(self.get_turns(which), (before, multiply, after))
+
+        def turn(context: Context) -> None:
+            for phase in (before, multiply, after):
+                phase(context)
+
+        return Loop(self.get_turns(which), (turn,))
 
     def _find_rows(self, context: Context) -> tuple[ir.Value, ir.Value]:
         """Return the block's matrix, and its first row there."""
@@ -162,7 +181,9 @@ class _Writer:
     def _ask(self, context: Context, which: int, part: ir.Value) -> None:
         """Begin to copy a part of columns, or of the last product's steps, the last for later."""
         builder, form, copies = context.builder, self._form, self._factors[1 + which]
-        last = builder.sub(context.parameters[self.get_turns(which)], word(1))
+        last = context.parameters[self.get_turns(which)]
+        if which == 0 or self.multiplying.rest is None:
+            last = builder.sub(last, word(1))
         asked = vectors.minimum(builder, part, last)
         line, step = self.multiplying.locate(context, which, asked)
         batch, _ = self._find_rows(context)
@@ -198,14 +219,16 @@ class _Writer:
         """Store a part's scores, and wait for the next columns."""
         builder, form = context.builder, self._form
         first, _ = self.multiplying.locate(context, 0, context.turn)
-        for cell, row, column, _ in self.multiplying.list_sums(context, 0):
-            at = builder.add(first, column)
-            value = vectors.splat(builder, context.get_cell(cell, FLOAT), 1)
-            stored = emit.to_stored(builder, DType.FLOAT32, value)
-            line = builder.mul(row, word(form.pitches[Area.SCORES]))
-            line = builder.add(line, word(form.places[Area.SCORES]))
-            place = builder.add(line, builder.mul(at, word(FLOAT_BYTES)))
-            context.store_shared(stored, place)
+        with when(builder, self.multiplying.is_whole(context)):
+            for cell, row, column, is_there in self.multiplying.list_sums(context, 0):
+                at = builder.add(first, column)
+                value = vectors.splat(builder, context.get_cell(cell, FLOAT), 1)
+                stored = emit.to_stored(builder, DType.FLOAT32, value)
+                line = builder.mul(row, word(form.pitches[Area.SCORES]))
+                line = builder.add(line, word(form.places[Area.SCORES]))
+                place = builder.add(line, builder.mul(at, word(FLOAT_BYTES)))
+                with when(builder, is_there):
+                    context.store_shared(stored, place)
         self.follow(context)
 
     def follow(self, context: Context) -> None:
@@ -223,7 +246,7 @@ class _Writer:
             number = vectors.minimum(builder, number, word(behind * form.side - 1))
             row = builder.udiv(number, word(behind))
             at = builder.add(builder.urem(number, word(behind)), word(form.columns))
-            start, pitch = word(form.places[Area.WEIGHTS]), form.pitches[Area.WEIGHTS]
+            start, pitch = word(form.places[form.weights_area]), form.pitches[form.weights_area]
             place = find_element(form, context, start, pitch, row, at)
             context.store_shared(ir.IntType(8 * form.product.dtype.width)(0), place)
 
@@ -246,12 +269,14 @@ class _Writer:
         """Store the output."""
         builder, node = context.builder, self._last.node
         batch, first = self._find_rows(context)
-        for cell, row, column, _ in self.multiplying.list_sums(context, 1):
-            at = builder.add(first, row)
-            variables = self._last.find_variables(context, batch, at, column)
-            linear = ravel(context, (it.value for it in variables), node.shape)
-            value = vectors.splat(builder, context.get_cell(cell), 1)
-            write(context, node.dtype, value, context.parameters[self.first_parameter + 3], linear)
+        for cell, row, column, is_there in self.multiplying.list_sums(context, 1):
+            with when(builder, is_there):
+                at = builder.add(first, row)
+                variables = self._last.find_variables(context, batch, at, column)
+                linear = ravel(context, (it.value for it in variables), node.shape)
+                value = vectors.splat(builder, context.get_cell(cell), 1)
+                address = context.parameters[self.first_parameter + 3]
+                write(context, node.dtype, value, address, linear)
 
 
 def count_blocks(form: Joined) -> int:

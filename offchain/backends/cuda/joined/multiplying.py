@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 
@@ -18,7 +19,7 @@ class Sum(NamedTuple):
         cell: the cell that has it.
         row: its row in the block.
         column: its column in the part of the first product, or in the last product.
-        is_there: whether there is such a column in the part; None for yes.
+        is_there: whether the thread has such a sum, and there is such a column; None for yes.
     """
 
     cell: int
@@ -71,6 +72,11 @@ class Multiplying(ABC):
     @abstractmethod
     def list_sums(self, context: Context, which: int) -> Iterator[Sum]:
         """Yield a thread's sums of a product."""
+
+
+def when(builder: ir.IRBuilder, condition: ir.Value | None) -> AbstractContextManager[Any]:
+    """Return what to write in, so that it is done if a condition holds; None for always."""
+    return nullcontext() if condition is None else builder.if_then(condition)
 
 
 def find_part(form: Joined, context: Context, part: ir.Value) -> ir.Value:

@@ -3,19 +3,23 @@
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from moot.offchain.arithmetic.tensor.blocks import Block
 from moot.offchain.backends.cuda.factors import find_rows
 from moot.offchain.backends.cuda.joined import kernel
 from moot.offchain.backends.cuda.joined.cores import BY_CORES, OnCores
-from moot.offchain.backends.cuda.joined.form import Joined
+from moot.offchain.backends.cuda.joined.estimates import estimate_apart, estimate_joined
+from moot.offchain.backends.cuda.joined.form import Joined, Product
+from moot.offchain.backends.cuda.joined.threads import BY_THREADS, OnThreads
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
 from moot.offchain.backends.cuda.matrices import Matrices
+from moot.offchain.backends.cuda.plans import plan_contraction
 from moot.offchain.backends.cuda.regions.form import Form as RegionForm
 from moot.offchain.backends.cuda.regions.form import Limits
 from moot.offchain.backends.cuda.regions.plans import FusedRegion
-from moot.offchain.backends.cuda.single import Flats, Reserve, launch_all
+from moot.offchain.backends.cuda.single import Flats, LaunchedPlan, Reserve, launch_all
 from moot.offchain.backends.cuda.tensor.pairs import ChainedPair, find_pair
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tiling import find_split
@@ -24,8 +28,8 @@ from moot.offchain.planning.back_to_back import MOST_ACROSS, BackToBack
 from moot.offchain.planning.preconditions import make_form
 from moot.offchain.programs.graph import Node, Operand, Origin
 
-_SIDES = (32, 16)
-"""Rows of a block, rather the first."""
+_SIDES = {BY_CORES: (32, 16), BY_THREADS: (32, 16, 8)}
+"""Rows of a block, by how products are made."""
 
 _ROW_BYTES = 8 << 10
 """What a row's values may have of shared memory, scores and weights apart."""
@@ -42,9 +46,9 @@ class JoinedProducts:
 
     Args:
         machine: what computes them.
-        fused: the operators; factors of all contractions are bfloat16.
+        fused: the operators; factors of all contractions are bfloat16, or all are floats.
         kept: indices of those whose outputs are wanted, ascending.
-        block: how products are added up.
+        block: how products of bfloat16 are added up; None if factors are floats.
 
     Attributes:
         operands: the accesses to what they read.
@@ -54,7 +58,7 @@ class JoinedProducts:
     is_launched = True
 
     def __init__(
-        self, machine: Machine, fused: BackToBack, kept: Sequence[int], block: Block
+        self, machine: Machine, fused: BackToBack, kept: Sequence[int], block: Block | None
     ) -> None:
         self._machine, self._fused, self._kept, self._block = machine, fused, tuple(kept), block
         self._nodes = {m.index: m.node for m in fused.group.members} | dict(fused.nodes)
@@ -68,8 +72,23 @@ class JoinedProducts:
         self._inside = [[_find_inside(o, inside) for o in part] for part in self._parts]
         named = zip(chain(*self._parts), chain(*self._inside), strict=True)
         self.operands: tuple[Operand, ...] = tuple(o for o, name in named if name is None)
-        found = (self._make_form(side) for side in _SIDES)
-        self.form = next((form for form in found if form is not None), None)
+        self._product: Product = BY_THREADS if block is None else BY_CORES
+        self.form = self._choose_form()
+
+    def _choose_form(self) -> Joined | None:
+        """Return the form of the kernel: of most rows in a block, or the one that takes least."""
+        found = (self._make_form(side) for side in _SIDES[self._product])
+        forms = [form for form in found if form is not None]
+        if not forms or self._block is not None:
+            return next(iter(forms), None)
+        assert self._fused.last is not None
+        first, last = self._nodes[self._fused.first], self._nodes[self._fused.last]
+        machine = self._machine
+        apart = estimate_apart(forms[0], first, last, machine)
+        cycles, form = min(
+            ((estimate_joined(form, machine), form) for form in forms), key=itemgetter(0)
+        )
+        return form if cycles < apart else None
 
     def _make_form(self, side: int) -> Joined | None:
         """Return the form of the kernel, if it computes all."""
@@ -83,7 +102,7 @@ class JoinedProducts:
         if len(scores) != 1 or first is None or last is None or not is_left:
             return None
         stores = [value for value, _ in self._region.form.region.stores]
-        threads = BY_CORES.count_threads(side)
+        threads = self._product.count_threads(side)
         limits = Limits(threads, _ROW_BYTES, _ROW_BYTES * threads)
         region = RegionForm(self._region.form.region, self._region.form.accesses, limits)
         if first.batches != last.batches or first.sides[0] != last.sides[0]:
@@ -91,7 +110,7 @@ class JoinedProducts:
         return make_form(
             Joined,
             *(first.sides[0], first.sides[1]),
-            *(first.node.fold_length, last.sides[1], side, BY_CORES),
+            *(first.node.fold_length, last.sides[1], side, self._product),
             (find_rows(first, 0), find_rows(first, 1)),
             (find_rows(last, 0), find_rows(last, 1)),
             (_find_start(first.node), _find_start(last.node)),
@@ -168,24 +187,28 @@ class JoinedProducts:
     @cached_property
     def _pair(self) -> ChainedPair | None:
         """The plan of the contractions that fold columns, if these are two that are alike."""
-        if len(self._fused.across) != MOST_ACROSS:
+        if len(self._fused.across) != MOST_ACROSS or self._block is None:
             return None
         first, second = (self._nodes[index] for index, _ in self._fused.across)
         return find_pair(self._machine, (first, second), self._block)
 
     @cached_property
-    def _products(self) -> Mapping[int, Chained]:
+    def _products(self) -> Mapping[int, LaunchedPlan]:
         """The plans of the contractions, by their indices, the first before the region."""
-        nodes = self._fused.nodes.items()
-        return {i: Chained(self._machine, node, self._block) for i, node in nodes}
+        machine, block, nodes = self._machine, self._block, self._fused.nodes.items()
+        return {
+            i: plan_contraction(machine, node) if block is None else Chained(machine, node, block)
+            for i, node in nodes
+        }
 
     @cached_property
     def _loaded(self) -> Any:
         assert self.form is not None
         assert self._fused.last is not None
         last = self._nodes[self._fused.last]
-        make, matrices = partial(OnCores, self._block), Matrices(last, find_split(last))
-        return self._machine.load(kernel.make_kernel(self.form, matrices, make))
+        make: kernel.Make = OnThreads if self._block is None else partial(OnCores, self._block)
+        made = kernel.make_kernel(self.form, Matrices(last, find_split(last)), make)
+        return self._machine.load(made)
 
 
 def _find_inside(operand: Operand, inside: Collection[int]) -> int | None:
