@@ -78,12 +78,18 @@ class Rows:
         return found
 
 
-def find_rows(matrices: Matrices, axis: int) -> Rows | None:
-    """Return where the rows of a factor are in its tensor, None where they have to be copied."""
+def find_rows(matrices: Matrices, axis: int, vector: int | None = None) -> Rows | None:
+    """Return where the rows of a factor are in its tensor, None where they have to be copied.
+
+    Args:
+        matrices: the contraction.
+        axis: which factor.
+        vector: how many neighbours are read at once, as many as a copy has if it is None.
+    """
     node, operand = matrices.node, matrices.node.operands[1 + axis]
     sizes = node.shape + node.fold_shape
     strided = find_strided(operand.rows, sizes)
-    vector = COPIED_BYTES // operand.dtype.width
+    vector = vector or COPIED_BYTES // operand.dtype.width
     if operand.origin is Origin.IMMEDIATE or strided is None or strided.offset % vector:
         return None
     split, steps = matrices.split, range(len(node.shape), len(sizes))

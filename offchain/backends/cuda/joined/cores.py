@@ -18,7 +18,7 @@ from moot.offchain.backends.cuda.joined.multiplying import (
 )
 from moot.offchain.backends.cuda.kernel import WARP, Context, Products, make_instruction, word
 from moot.offchain.backends.cuda.tensor.fragments import CELLS, Locate, fetch
-from moot.offchain.backends.cuda.tensor.tiles import COLUMNS, DEPTH, ROWS, WIDTH
+from moot.offchain.backends.cuda.tensor.tiles import COLUMNS, DEPTH, ROWS, VECTOR, WIDTH
 from moot.offchain.native.vectors import INDEX
 
 PART = 64
@@ -32,6 +32,7 @@ class ByCores(Product):
     """Products of bfloat16 by tensor cores."""
 
     dtype = DType.BFLOAT16
+    vector = VECTOR
 
     def count_threads(self, side: int) -> int:
         """Return those of four warps for sixteen rows."""

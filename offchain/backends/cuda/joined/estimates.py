@@ -34,32 +34,30 @@ of an H200's 4.8 TB/s, with 132 at 1.8 GHz, and of an A100's 1.56 TB/s, with 108
 _LAUNCH_CYCLES = 4000
 """About the cycles from the last blocks of a launch to the first of the next one's: an estimate."""
 
-_LAUNCHES_SPARED = 2
-
 
 def estimate_joined(form: Joined, machine: Machine) -> float:
-    """Return about how many cycles both products take in one kernel, the rows between them apart.
+    """Return about how many cycles the products of one kernel take, the rows between them apart.
 
     Blocks have a multiprocessor of their own, or as much of it as others have.
     """
     scores, sums = (find_tiling(form, which) for which in (0, 1))
     parts = -(-form.columns // scores.sides[1])
-    block = parts * form.steps * _estimate_step(scores) + form.columns * _estimate_step(sums)
+    block = parts * form.steps * _estimate_step(scores)
+    if form.last is not None:
+        block += form.columns * _estimate_step(sums)
     blocks = prod(form.region.region.rows) // form.side
     return -(-blocks // machine.multiprocessors) * block
 
 
-def estimate_apart(form: Joined, first: Node, last: Node, machine: Machine) -> float:
-    """Return about how many cycles they take in kernels of their own, and what lies between.
+def estimate_product(node: Node, machine: Machine) -> float:
+    """Return about how many cycles a product takes in a kernel of its own, one launch more."""
+    return estimate_cycles(node, machine.multiprocessors) + _LAUNCH_CYCLES
 
-    Scores are written and read, and what the last product folds is read; it is written if nobody
-    wants it in any case.
-    """
-    count = machine.multiprocessors
-    products = [estimate_cycles(node, count) for node in (first, last)]
-    moved = first.elements * FLOAT_BYTES * (3 if form.is_stored else 4)
-    share = _DEVICE_BYTES.get(machine.capability, _LEAST_BYTES)
-    return sum(products) + moved / (share * count) + _LAUNCHES_SPARED * _LAUNCH_CYCLES
+
+def estimate_traffic(node: Node, times: int, machine: Machine) -> float:
+    """Return about how many cycles it takes to write or to read an output so many times."""
+    share = _DEVICE_BYTES.get(machine.capability, _LEAST_BYTES) * machine.multiprocessors
+    return times * node.elements * FLOAT_BYTES / share
 
 
 def _estimate_step(tiling: Tiling) -> float:

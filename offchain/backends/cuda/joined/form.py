@@ -42,9 +42,11 @@ class Product(ABC):
 
     Attributes:
         dtype: the type of all factors.
+        vector: the neighbours of a row that the last product takes of what it folds.
     """
 
     dtype: ClassVar[DType]
+    vector: ClassVar[int]
 
     @abstractmethod
     def count_threads(self, side: int) -> int:
@@ -60,11 +62,14 @@ class Product(ABC):
 
     @abstractmethod
     def list_parts(self, form: "Joined") -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return for both products the columns and the steps that are brought at a time."""
+        """Return for both products the columns and the steps that are brought at a time.
+
+        The last one has no columns where it is none of the kernel's.
+        """
 
     @abstractmethod
     def count_turns(self, form: "Joined") -> tuple[int, ...]:
-        """Return how often the loops of both products turn, once if it is the same number."""
+        """Return how often the loops of the products turn, once if it is the same number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +80,16 @@ class Joined(Form):
         rows: the rows of a matrix.
         columns: their columns.
         steps: the steps of the first product.
-        width: the columns of the last product.
+        width: the columns of the last product, 0 if it is none of the kernel's.
         side: the rows of a block.
         product: how both products are made.
         first: where the rows and the columns of the first product are.
-        last: where the rows and the columns of the last one are; its rows are the region's.
-        starts: the initial values of both, by their bits; None where they are no constants.
+        last: where the rows and the columns of the last one are; its rows are the region's. None if
+            the kernel ends with the region.
+        starts: the initial values of the products, by their bits; None where they are no constants.
         region: the form of the region's kernel.
         scores: the buffer of the region that is the first product's output.
-        middle: the value that the last product folds.
+        middle: the value that the last product folds, if the kernel has one.
         is_stored: whether it is also stored in its buffer.
         block_bytes: the shared memory that a block may have.
     """
@@ -95,19 +101,19 @@ class Joined(Form):
     side: int
     product: Product
     first: tuple[Rows | None, Rows | None]
-    last: tuple[Rows | None, Rows | None]
-    starts: tuple[int | None, int | None]
+    last: tuple[Rows | None, Rows | None] | None
+    starts: tuple[int | None, ...]
     region: RegionForm
     scores: int
-    middle: int
+    middle: int | None
     is_stored: bool
     block_bytes: int
 
     preconditions: ClassVar[tuple[Precondition, ...]] = (
         Precondition(
             "seen",
-            "all factors are read where they are, and both products begin with constants",
-            lambda form: None not in (*form.first, *form.last, *form.starts),
+            "all factors are read where they are, and products begin with constants",
+            lambda form: None not in (*form.first, *(form.last or ()), *form.starts),
         ),
         Precondition(
             "sides",
@@ -122,8 +128,11 @@ class Joined(Form):
             "middle",
             "the last product folds whole rows of one value after the other, of the factors' type",
             lambda form: (
-                form.region.region.values[form.middle].dtype is form.product.dtype
-                and _is_row_major(form)
+                form.last is None
+                or (
+                    form.region.region.values[form.middle].dtype is form.product.dtype
+                    and _is_row_major(form, form.last[0])
+                )
             ),
         ),
         Precondition(
@@ -154,7 +163,8 @@ class Joined(Form):
     @property
     def layout(self) -> Layout:
         """How a block's threads share rows."""
-        return Layout(self.region, {self.middle, *self.overlaid})
+        apart = () if self.middle is None else (self.middle,)
+        return Layout(self.region, {*apart, *self.overlaid})
 
     @property
     def weights_area(self) -> Area:
@@ -164,6 +174,8 @@ class Joined(Form):
         pass that stores these weights; in that pass a thread reads what is there before.
         """
         values, plan = self.region.region.values, self._plan
+        if self.middle is None:
+            return Area.SCORES
         stage = plan.stages[self.middle]
         is_free = values[self.middle].dtype is DType.FLOAT32
         for index in (i for i in range(len(values)) if self.is_score(i) or i in self.overlaid):
@@ -216,7 +228,7 @@ class Joined(Form):
 
     @property
     def turns(self) -> tuple[int, ...]:
-        """How often the loops of both products turn."""
+        """How often the loops of the products turn."""
         return self.product.count_turns(self)
 
     def get_pitch(self, length: int) -> int:
@@ -264,8 +276,7 @@ class Joined(Form):
         return self.places[-1] + STAGES * self.part_bytes
 
 
-def _is_row_major(form: Joined) -> bool:
-    rows = form.last[0]
+def _is_row_major(form: Joined, rows: Rows | None) -> bool:
     if rows is None or rows.is_turned or rows.offset or rows.count != form.rows:
         return False
     sizes = form.rows * form.columns, form.columns, 1

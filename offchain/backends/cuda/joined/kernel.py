@@ -47,11 +47,11 @@ Make = Callable[[Joined, Sequence[Copies]], Multiplying]
 _VECTOR = ir.IntType(8 * COPIED_BYTES)
 
 
-def make_kernel(form: Joined, last: Matrices, make: Make) -> Kernel:
+def make_kernel(form: Joined, last: Matrices | None, make: Make) -> Kernel:
     """Return the kernel, of a block for each `side` rows.
 
     Parameters are those of the region, the addresses of the first product's factors, of the last
-    one's second factor and of the output, and the numbers of turns.
+    one's second factor and of its output if there is one, and the numbers of turns.
     """
     writer = _Writer(form, last, make)
     passes: list[Phase] = []
@@ -60,22 +60,18 @@ def make_kernel(form: Joined, last: Matrices, make: Make) -> Kernel:
             passes.append(partial(writer.compute, compute_columns, stage))
         if this.row_values:
             passes.append(partial(writer.compute, compute_rows, stage))
-    *_, last_turns = form.turns
-    rest = writer.multiplying.rest
-    steps: tuple[Phase | Loop, ...] = (
-        writer.begin,
-        writer.make_loop(0, writer.keep_scores),
-        writer.turn_over,
-        *passes,
-        writer.begin_last,
-        *([writer.make_loop(1, writer.follow)] if last_turns else []),
-        *([rest] if rest else []),
-        writer.end,
-    )
+    steps: list[Phase | Loop] = [writer.begin, writer.make_loop(0, writer.keep_scores)]
+    if form.last is None:
+        steps += passes
+    else:
+        *_, turns = form.turns
+        loops = [writer.make_loop(1, writer.follow)] if turns else []
+        rest = [writer.multiplying.rest] if writer.multiplying.rest else []
+        steps += [writer.turn_over, *passes, writer.begin_last, *loops, *rest, writer.end]
     return Kernel(
         "multiply_rows_between",
         writer.turns + len(form.turns),
-        steps,
+        tuple(steps),
         form.threads,
         form.shared_bytes,
         writer.multiplying.cells,
@@ -137,16 +133,16 @@ class _BlockRow(RowThread):
 class _Writer:
     """Writes the phases of the kernel."""
 
-    def __init__(self, form: Joined, last: Matrices, make: Make) -> None:
+    def __init__(self, form: Joined, last: Matrices | None, make: Make) -> None:
         self._form, self._last = form, last
         region = form.region
         self.first_parameter = len(region.accesses) + len(region.region.stores)
-        self.turns = self.first_parameter + 4
-        rows = *form.first, form.last[1]
+        rows = [*form.first, *(form.last or ())[1:]]
+        self.turns = self.first_parameter + len(rows) + (form.last is not None)
         parts = (form.side, form.steps), *form.product.list_parts(form)
         self._factors = [
             Copies(each, *part, form.threads)
-            for each, part in zip(rows, parts, strict=True)
+            for each, part in zip(rows, parts, strict=False)
             if each is not None
         ]
         self.copies = max(copies.count for copies in self._factors[1:])
@@ -267,6 +263,7 @@ class _Writer:
 
     def end(self, context: Context) -> None:
         """Store the output."""
+        assert self._last is not None
         builder, node = context.builder, self._last.node
         batch, first = self._find_rows(context)
         for cell, row, column, is_there in self.multiplying.list_sums(context, 1):

@@ -3,14 +3,17 @@
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 from moot.offchain.arithmetic.tensor.blocks import Block
 from moot.offchain.backends.cuda.factors import find_rows
 from moot.offchain.backends.cuda.joined import kernel
 from moot.offchain.backends.cuda.joined.cores import BY_CORES, OnCores
-from moot.offchain.backends.cuda.joined.estimates import estimate_apart, estimate_joined
+from moot.offchain.backends.cuda.joined.estimates import (
+    estimate_joined,
+    estimate_product,
+    estimate_traffic,
+)
 from moot.offchain.backends.cuda.joined.form import Joined, Product
 from moot.offchain.backends.cuda.joined.threads import BY_THREADS, OnThreads
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
@@ -76,50 +79,75 @@ class JoinedProducts:
         self.form = self._choose_form()
 
     def _choose_form(self) -> Joined | None:
-        """Return the form of the kernel: of most rows in a block, or the one that takes least."""
-        found = (self._make_form(side) for side in _SIDES[self._product])
-        forms = [form for form in found if form is not None]
-        if not forms or self._block is not None:
-            return next(iter(forms), None)
-        assert self._fused.last is not None
-        first, last = self._nodes[self._fused.first], self._nodes[self._fused.last]
-        machine = self._machine
-        apart = estimate_apart(forms[0], first, last, machine)
-        cycles, form = min(
-            ((estimate_joined(form, machine), form) for form in forms), key=itemgetter(0)
-        )
-        return form if cycles < apart else None
+        """Return the form of the kernel: of most rows in a block, or the one that takes least.
 
-    def _make_form(self, side: int) -> Joined | None:
-        """Return the form of the kernel, if it computes all."""
+        The last product may be apart, where threads multiply: then tiles of its own are larger.
+        """
+        sides = _SIDES[self._product]
+        made = [self._make_form(side, is_ended=True) for side in sides]
+        if self._block is None:
+            made += [None, *(self._make_form(side, is_ended=False) for side in sides)]
+            return min(made, key=self._estimate)
+        return next((form for form in made if form is not None), None)
+
+    def _estimate(self, form: Joined | None) -> float:
+        """Return about how many cycles a kernel spends on products and on what is between them.
+
+        That is what differs: region and gradients are the same in all.
+        """
+        fused, nodes, machine = self._fused, self._nodes, self._machine
+        first = nodes[fused.first]
+        if form is None:
+            cycles = estimate_product(first, machine) + estimate_traffic(first, 2, machine)
+        else:
+            cycles = estimate_joined(form, machine)
+        if fused.last is not None and (form is None or form.last is None):
+            cycles += estimate_product(nodes[fused.last], machine)
+            cycles += estimate_traffic(first, 1 if fused.middle in self._stored else 2, machine)
+        return cycles
+
+    def _make_form(self, side: int, *, is_ended: bool) -> Joined | None:
+        """Return the form of a kernel, with the last product or without, if one computes that."""
         fused, nodes = self._fused, self._nodes
         scores = [n for n, name in enumerate(self._inside[0]) if name == fused.first]
-        is_kept = {fused.first, fused.last} & {*self._kept} != {fused.last}
-        if fused.last is None or fused.middle is None or is_kept:
+        first, last, middle = _split(nodes[fused.first]), None, None
+        if len(scores) != 1 or first is None or fused.first in self._kept:
             return None
-        first, last = (_split(nodes[index]) for index in (fused.first, fused.last))
-        is_left = _find_inside(nodes[fused.last].operands[1], {fused.middle}) is not None
-        if len(scores) != 1 or first is None or last is None or not is_left:
-            return None
-        stores = [value for value, _ in self._region.form.region.stores]
+        region, stores = self._region.form, [v for v, _ in self._region.form.region.stores]
+        if is_ended:
+            last = self._split_last(first)
+            if last is None or fused.middle is None:
+                return None
+            middle = stores[self._made.index(fused.middle)]
         threads = self._product.count_threads(side)
         limits = Limits(threads, _ROW_BYTES, _ROW_BYTES * threads)
-        region = RegionForm(self._region.form.region, self._region.form.accesses, limits)
-        if first.batches != last.batches or first.sides[0] != last.sides[0]:
-            return None
+        vector = self._product.vector
         return make_form(
             Joined,
-            *(first.sides[0], first.sides[1]),
-            *(first.node.fold_length, last.sides[1], side, self._product),
+            *(first.sides[0], first.sides[1], first.node.fold_length),
+            *(last.sides[1] if last else 0, side, self._product),
             (find_rows(first, 0), find_rows(first, 1)),
-            (find_rows(last, 0), find_rows(last, 1)),
-            (_find_start(first.node), _find_start(last.node)),
-            region,
+            (find_rows(last, 0, vector), find_rows(last, 1)) if last else None,
+            tuple(_find_start(each.node) for each in (first, last) if each),
+            RegionForm(region.region, region.accesses, limits),
             scores[0],
-            stores[self._made.index(fused.middle)],
+            middle,
             fused.middle in self._stored,
             _BLOCK_BYTES.get(self._machine.capability, _LEAST_BYTES),
         )
+
+    def _split_last(self, first: Matrices) -> Matrices | None:
+        """Return the last product as matrices, if it has the rows of the first one."""
+        fused = self._fused
+        if fused.last is None or fused.middle is None or fused.last not in self._kept:
+            return None
+        node = self._nodes[fused.last]
+        last = _split(node)
+        is_left = _find_inside(node.operands[1], {fused.middle}) is not None
+        if last is None or not is_left:
+            return None
+        is_alike = (first.batches, first.sides[0]) == (last.batches, last.sides[0])
+        return last if is_alike else None
 
     def run(self, flats: Flats) -> list[Tensor]:
         """Return the wanted outputs, given the tensors of the operands."""
@@ -137,7 +165,8 @@ class JoinedProducts:
         if self.form is None:
             written = [self._fused.first, *self._made, *self._fused.nodes]
         else:
-            written = [i for i in (*self._made, *self._fused.nodes) if i in self._stored]
+            stored = {*self._stored, *(() if self.form.last else (self._fused.middle,))}
+            written = [i for i in (*self._made, *self._fused.nodes) if i in stored]
         for index in written:
             if index not in places:
                 node = self._nodes[index]
@@ -147,7 +176,7 @@ class JoinedProducts:
             for part in self._inside
         ]
         calls = [*zip(self._fused.nodes, of_nodes, strict=True)]
-        count = 1 if self.form is None else 2
+        count = 1 if self.form is None or self.form.last is None else 2
         found, pair = list[Launch](), self._pair
         if self.form is None:
             found += self._multiply(*calls[0], places, reserve)
@@ -177,10 +206,12 @@ class JoinedProducts:
         places: Mapping[int, int],
     ) -> Launch:
         """Return the launch of the kernel of the region between two products."""
-        first, last, *_ = of_nodes
+        first, *others = of_nodes
         stores = [places.get(index, 0) for index in self._made]
-        assert self._fused.last is not None
-        products = [first[1], first[2], last[2], places[self._fused.last]]
+        products = [first[1], first[2]]
+        if form.last is not None:
+            assert self._fused.last is not None
+            products += [others[0][2], places[self._fused.last]]
         parameters = [*of_region, *stores, *products, *form.turns]
         return Launch(self._loaded, kernel.count_blocks(form), parameters)
 
@@ -204,10 +235,12 @@ class JoinedProducts:
     @cached_property
     def _loaded(self) -> Any:
         assert self.form is not None
-        assert self._fused.last is not None
-        last = self._nodes[self._fused.last]
+        last = None
+        if self.form.last is not None:
+            assert self._fused.last is not None
+            last = _split(self._nodes[self._fused.last])
         make: kernel.Make = OnThreads if self._block is None else partial(OnCores, self._block)
-        made = kernel.make_kernel(self.form, Matrices(last, find_split(last)), make)
+        made = kernel.make_kernel(self.form, last, make)
         return self._machine.load(made)
 
 

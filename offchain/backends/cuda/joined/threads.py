@@ -46,6 +46,7 @@ class ByThreads(Product):
     """Products of floats by threads."""
 
     dtype = DType.FLOAT32
+    vector = 1
 
     def count_threads(self, side: int) -> int:  # noqa: ARG002 - fewer rows are fewer for each thread
         """Return as many as every block has."""
@@ -65,10 +66,10 @@ class ByThreads(Product):
         return (scores.sides[1], scores.depth), (sums.sides[1], sums.depth)
 
     def count_turns(self, form: Joined) -> tuple[int, ...]:
-        """Return the parts of all columns, and the whole ones of the last product's steps."""
+        """Return the parts of all columns, and the whole ones of a last product's steps."""
         scores, sums = (find_tiling(form, which) for which in (0, 1))
         first = -(-form.columns // scores.sides[1]) * (form.steps // scores.depth)
-        return first, form.columns // sums.depth
+        return (first,) if form.last is None else (first, form.columns // sums.depth)
 
 
 BY_THREADS = ByThreads()
@@ -100,24 +101,25 @@ class OnThreads(Multiplying):
 
     def __init__(self, form: Joined, factors: Sequence[Copies]) -> None:
         super().__init__(form, factors)
-        queries, keys, values = factors
-        self._tilings = [find_tiling(form, which) for which in (0, 1)]
-        self._turned = (queries.is_turned, keys.is_turned), (False, values.is_turned)
-        self._pitches = [form.get_pitch(copies.length) for copies in (keys, values)]
+        queries, *others = factors
+        self._tilings = [find_tiling(form, which) for which in range(len(others))]
+        is_turned = queries.is_turned, False
+        self._turned = [(is_turned[n], copies.is_turned) for n, copies in enumerate(others)]
+        self._pitches = [form.get_pitch(copies.length) for copies in others]
         self._chunks = form.steps // self._tilings[0].depth
         self._first_cells = 0, prod(self._tilings[0].own)
         self.cells = sum(prod(tiling.own) for tiling in self._tilings)
-        whole, rest = divmod(form.columns, self._tilings[1].depth)
-        if rest:
+        whole, rest = divmod(form.columns, self._tilings[-1].depth)
+        if rest and form.last is not None:
             self.rest = partial(self._multiply, 1, rest, word(whole))
 
     def locate(
         self, context: Context, which: int, part: ir.Value
     ) -> tuple[ir.Value | None, ir.Value]:
         """Return the first column and step of a part."""
-        builder, (scores, sums) = context.builder, self._tilings
+        builder, (scores, *_) = context.builder, self._tilings
         if which == 1:
-            return None, builder.mul(part, word(sums.depth))
+            return None, builder.mul(part, word(self._tilings[1].depth))
         first = builder.mul(builder.udiv(part, word(self._chunks)), word(scores.sides[1]))
         return first, builder.mul(self._find_chunk(context, part), word(scores.depth))
 
