@@ -511,8 +511,8 @@ def test_a_row_of_1024_columns_fits(device: str, side: int) -> None:
     ("shape", "attention", "chosen"),
     [
         (GPT2._replace(rows=256), keep, (32, False)),
-        (GPT2._replace(rows=256), attend, (32, False)),
-        (Shape(48, 256, 256, 64, 64), keep, (32, False)),
+        (GPT2._replace(rows=256), attend, (32, True)),
+        (Shape(48, 256, 256, 64, 64), keep, (32, True)),
         (Shape(2, 64, 2048, 64, 64), keep, None),
     ],
 )
