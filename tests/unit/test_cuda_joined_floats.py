@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from moot.offchain.arithmetic.exact import EXACT
-from moot.offchain.arithmetic.functions import DType
+from moot.offchain.arithmetic.functions import DType, Function
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.backends.cuda import emulated, emulator
 from moot.offchain.backends.cuda.backend import Cuda
@@ -35,7 +35,9 @@ from moot.offchain.frontend.examples.language import LanguageSize
 from moot.offchain.frontend.recipe import InferenceRecipe
 from moot.offchain.native import vectors
 from moot.offchain.planning import back_to_back as planning
-from moot.offchain.programs.graph import Kind, Program, immediate
+from moot.offchain.programs.graph import Kind, Node, Program, immediate
+from tests.fuzz import joined as drawing
+from tests.fuzz.joined import _Joined, set_masks
 from tests.quick import only, share
 from tests.unit.test_cuda import assemble, encode, find_assembler
 from tests.unit.test_cuda_joined import find_joined
@@ -268,6 +270,65 @@ def test_drawn_shapes_are_the_processor_s(number: int, monkeypatch: pytest.Monke
     assert plan.form is not None
     assert plan.form.side == side
     check(captured, prepared, draw_operands(shape, number))
+
+
+class _Whole(_Joined):
+    """A program while it is drawn, whose rows are folded whole, not in lanes."""
+
+    def fold(self, function: Function, value: int) -> int:
+        """Add the fold of every row."""
+        init = immediate(DType.FLOAT32, 0xFF800000 if function is Function.MAX else 0)
+        operands, shape = (init, self.whole_of(value)), self.whole[:-1]
+        node = Node(Kind.REDUCE, function, DType.FLOAT32, shape, operands, (self.columns,))
+        return self.add(node)
+
+
+def begin_program(number: int, monkeypatch: pytest.MonkeyPatch) -> tuple[_Whole, int]:
+    """Return a program while it is drawn, of which there is the first product."""
+    monkeypatch.setattr(drawing, "_ODD", 0)
+    drawn = _Whole(Random(number), is_large=False)
+    drawn.batch, drawn.rows, drawn.columns = (2,), 32, drawn.rng.choice((68, 100, 128))
+    drawn.whole, drawn.widths = (2, drawn.rows, drawn.columns), (16, 20)
+    left = drawn.slot((2, drawn.rows, 8), (0, 1, 3))
+    right = drawn.slot((2, 8, drawn.columns), (0, 3, 2))
+    node = Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, drawn.whole)
+    return drawn, drawn.add(replace(node, operands=(drawn.start(), left, right), fold_shape=(8,)))
+
+
+def run_drawn(drawn: _Joined) -> Joined | None:
+    """Check that a drawn program has the processor's bits, and return the form of its kernel."""
+    program = drawn.finish()
+    rng = np.random.default_rng(len(program.nodes))
+    state = [rng.standard_normal(slot.shape).astype(np.float32) for slot in program.state]
+    set_masks(drawn.rng, program, state)
+    prepared = prepare(program)
+    expected = encode(Executor(program).run(state, [], 0))
+    assert encode(Executor(prepared).run(state, [], 0)) == expected
+    return next((plan.form for plan in find_joined(prepared)), None)
+
+
+@pytest.mark.parametrize("number", range(share(DRAWN)))
+def test_drawn_regions_are_the_processor_s(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks, folds whole or in lanes, and maps in any order are what they are apart."""
+    drawn, first = begin_program(number, monkeypatch)
+    drawn.fold_rows(drawn.region(first))
+    run_drawn(drawn)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_what_is_folded_whole_is_not_overwritten(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights have a place of their own where a row is folded after the pass that stores them."""
+    drawn, first = begin_program(number, monkeypatch)
+    value = drawn.map(Function.EXP, drawn.whole_of(first))
+    drawn.results.append(drawn.fold(Function.ADD, value))
+    twice = drawn.map(Function.ADD, drawn.whole_of(value), drawn.whole_of(value))
+    drawn.fold_rows(twice)
+    form = run_drawn(drawn)
+    assert form is not None
+    assert form.overlaid
+    assert form.weights_area is Area.WEIGHTS
 
 
 @pytest.mark.parametrize("columns", [63, 64, 65, 190, 257, 523])

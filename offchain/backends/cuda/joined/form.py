@@ -12,7 +12,7 @@ from moot.offchain.backends.cuda.kernel import COPIED_BYTES
 from moot.offchain.backends.cuda.regions.form import Form as RegionForm
 from moot.offchain.backends.cuda.regions.form import Layout
 from moot.offchain.planning.preconditions import Form, Precondition
-from moot.offchain.planning.region import Fold, Load, Pick, Plan, is_full
+from moot.offchain.planning.region import Load, Pick, Plan, is_full
 
 FLOAT_BYTES = 4
 STAGES = 2
@@ -180,12 +180,7 @@ class Joined(Form):
         is_free = values[self.middle].dtype is DType.FLOAT32
         for index in (i for i in range(len(values)) if self.is_score(i) or i in self.overlaid):
             reads = [n for n, passed in enumerate(plan.passes) if index in passed.reached]
-            folds = [
-                plan.stages[n]
-                for n, value in enumerate(values)
-                if isinstance(value, Fold) and value.argument == index
-            ]
-            is_free &= max(reads, default=0) <= stage and max(folds, default=-1) < stage
+            is_free &= max(reads, default=0) <= stage
             is_free &= self.is_score(index) or plan.stages[index] < stage
         return Area.SCORES if is_free else Area.WEIGHTS
 
