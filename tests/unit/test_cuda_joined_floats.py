@@ -445,7 +445,7 @@ def test_runs_in_sequences_are_the_same() -> None:
 
 
 def test_only_products_of_several_matrices_in_ordered_are_joined() -> None:
-    """One matrix has too few rows; in other arithmetics a sum is another one."""
+    """One matrix has too few rows, old devices no copies; elsewhere a sum is another one."""
     device = Cuda(Emulator(capability=CAPABILITIES["hopper"]))
     several, one = (
         next(n for n in make(attend, USUAL._replace(heads=heads)).program.nodes if n.fold_shape)
@@ -454,6 +454,7 @@ def test_only_products_of_several_matrices_in_ordered_are_joined() -> None:
     assert device.is_fusible(several, ORDERED)
     assert not device.is_fusible(several, EXACT)
     assert not device.is_fusible(one, ORDERED)
+    assert not Cuda(Emulator(capability=(7, 5))).is_fusible(several, ORDERED)
 
 
 def make_form(attention: Attention = attend, shape: Shape = USUAL) -> Joined:

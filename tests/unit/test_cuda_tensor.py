@@ -15,7 +15,7 @@ from moot.offchain.arithmetic import float32
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.arithmetic.tensor import TENSOR
 from moot.offchain.arithmetic.tensor.blocks import BFLOAT16, BLOCKS, Block, add_block, add_chain
-from moot.offchain.backends.cuda import emulated, emulator, ptx
+from moot.offchain.backends.cuda import emulated, emulator, factors, ptx
 from moot.offchain.backends.cuda.backend import Cuda
 from moot.offchain.backends.cuda.driver import Driver
 from moot.offchain.backends.cuda.emulator import Emulator, multiply
@@ -468,7 +468,7 @@ def test_copies_that_are_not_waited_for_are_found_out(
 def test_vectors_that_begin_where_none_may_end_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A factor that is read where it should have been copied is no accident that passes by."""
     node = NODES["odd"]
-    monkeypatch.setattr(rows, "COPIED_BYTES", 2)
+    monkeypatch.setattr(factors, "COPIED_BYTES", 2)
     with pytest.raises(emulator.MisalignedError):
         compute("hopper", node, draw_tensors(node, "ordinary"), SIXTEEN)
 

@@ -13,7 +13,7 @@ from moot.offchain.arithmetic.tensor import TENSOR
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS
 from moot.offchain.backends.cuda.exchange import adopt
 from moot.offchain.backends.cuda.hashing import Hasher
-from moot.offchain.backends.cuda.joined.plans import JoinedProducts
+from moot.offchain.backends.cuda.joined.plans import LEAST_CAPABILITY, JoinedProducts
 from moot.offchain.backends.cuda.machine import Machine, Tensor
 from moot.offchain.backends.cuda.plans import plan
 from moot.offchain.backends.cuda.regions.plans import FusedRegion, is_fusible
@@ -84,12 +84,13 @@ class Cuda:
 
         Products of bfloat16 may, where there is one arithmetic that they can be in; those of
         floats in `ordered`, if they are of several matrices, since one has too few rows for all
-        multiprocessors.
+        multiprocessors, and on devices whose kernels copy while they compute.
         """
         if node.has_short_factors:
             return [arithmetic.name] == [*self.machine.generations]
         if node.kind is Kind.CONTRACT and not node.multiplies_integers:
-            return arithmetic == ORDERED and count_sides(node)[2] > 1
+            copies = self.machine.capability >= LEAST_CAPABILITY
+            return copies and arithmetic == ORDERED and count_sides(node)[2] > 1
         is_exact = arithmetic == EXACT and node.kind.folds and is_sum(node.function, node.dtype)
         return not is_exact and is_fusible(node)
 

@@ -43,6 +43,9 @@ _BLOCK_BYTES = {(8, 0): 163 << 10, (8, 7): 163 << 10, (9, 0): 227 << 10, (10, 0)
 _LEAST_BYTES = 99 << 10
 """The same of all others."""
 
+LEAST_CAPABILITY = 8, 0
+"""The least compute capability that copies to shared memory while it computes."""
+
 
 class JoinedProducts:
     """The plan of back-to-back products.
@@ -55,7 +58,8 @@ class JoinedProducts:
 
     Attributes:
         operands: the accesses to what they read.
-        form: the form of their one kernel; None where they are computed one after the other.
+        form: the form of their kernel, of both products and the region or of all but the last one;
+            None where they are computed one after the other.
     """
 
     is_launched = True
