@@ -592,6 +592,30 @@ def test_what_is_joined_is_estimated_to_take_less(
     assert (plan.form and (plan.form.side, plan.form.last is not None)) == chosen
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "samples", "tokens", "wholes"),
+    [
+        ("gpt2", 8, 1024, [False, False]),
+        ("gpt2", 4, 256, [False, True]),
+        ("llama", 4, 256, [True, True]),
+        ("bert", 8, 128, [False, True]),
+    ],
+)
+def test_attention_of_large_models_is_joined(
+    name: str, samples: int, tokens: int, wholes: Sequence[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Heads and rows of a GPT-2 124M, a Llama 110M and a BERT: forward and backward, on an H200."""
+    monkeypatch.undo()
+    sizes = getattr(language, f"{name.upper()}_SIZES")
+    size = replace(sizes["full"], samples=samples, tokens=tokens, layers=1, vocabulary=512)
+    monkeypatch.setitem(sizes, "tiny", size)
+    captured = capture(build(name, "tiny"), trust=True, arithmetic=ORDERED)
+    forms = [plan.form for plan in find_joined(prepare(captured.program, multiprocessors=132))]
+    assert [form and form.last is not None for form in forms] == wholes
+    assert {form.side for form in forms if form} == {32}
+
+
 def test_the_side_is_the_one_that_takes_least() -> None:
     """Fewer rows to a block where more multiprocessors then have one."""
     captured = make(attend, Shape(2, 64, 256, 64, 64))
