@@ -18,7 +18,7 @@ from moot.offchain.backends.cuda.dependencies import find_dependencies
 from moot.offchain.backends.cuda.emulator import Emulator
 from moot.offchain.backends.cuda.plans import Tiled
 from moot.offchain.backends.cuda.sequences import LaunchedSequence, Task
-from moot.offchain.backends.cuda.tiling import STEP_CYCLES, count_blocks, estimate_cycles
+from moot.offchain.backends.cuda.tiling import STEP_CYCLES, count_blocks, estimate_step
 from moot.offchain.backends.port import Step
 from moot.offchain.execution.preparation import Preparation
 from moot.offchain.frontend.capture import capture
@@ -123,7 +123,7 @@ def estimate(task: Task) -> Cost:
     if not isinstance(task.plan, Tiled):
         return Cost(moved + own, moved)
     node, tiling = task.plan.node, task.plan.tiling
-    cycles = estimate_cycles(node, tiling, MULTIPROCESSORS)
+    cycles = estimate_step(node, tiling, MULTIPROCESSORS)
     full = count_blocks(node, tiling) * STEP_CYCLES[tiling] / MULTIPROCESSORS
     alone, whole = (max(moved, each * node.fold_length / HERTZ) for each in (cycles, full))
     return Cost(alone + own, whole)

@@ -26,11 +26,12 @@ from moot.offchain.backends.cuda import emulated, flights, ptx, warpgroups
 from moot.offchain.backends.cuda.backend import Cuda
 from moot.offchain.backends.cuda.driver import Driver
 from moot.offchain.backends.cuda.emulator import Emulator, MisalignedError
+from moot.offchain.backends.cuda.factors import find_rows
 from moot.offchain.backends.cuda.flights import MisusedError
 from moot.offchain.backends.cuda.kernel import Bulk, Context, Copy, Kernel, word
 from moot.offchain.backends.cuda.machine import Tensor
 from moot.offchain.backends.cuda.matrices import Matrices
-from moot.offchain.backends.cuda.tensor import groups, laying, rows, sums, tiles
+from moot.offchain.backends.cuda.tensor import groups, laying, sums, tiles
 from moot.offchain.backends.cuda.tensor.blocks import Patterns, Sums, add_chains
 from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.groups import _Writer
@@ -519,7 +520,7 @@ def write_kernel(node: Node, tile: GroupTile, block: Block | None = HOPPER) -> K
     """Return the kernel of a product, of bytes if there is no block."""
     matrices = Matrices(node, find_split(node))
     a, b = (
-        rows.find_rows(matrices, axis) or laying.part(matrices, axis, tile.sides[axis])
+        find_rows(matrices, axis) or laying.part(matrices, axis, tile.sides[axis])
         for axis in (0, 1)
     )
     return groups.make_kernel(Output(matrices, tile.sides), (a, b), tile, block)

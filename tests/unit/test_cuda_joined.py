@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from moot.offchain.arithmetic.functions import DType
 from moot.offchain.backends.cuda import emulated, emulator
 from moot.offchain.backends.cuda.backend import Cuda
 from moot.offchain.backends.cuda.emulator import Emulator
+from moot.offchain.backends.cuda.joined import kernel as joined
+from moot.offchain.backends.cuda.joined.form import Area, Joined
+from moot.offchain.backends.cuda.joined.plans import JoinedProducts
 from moot.offchain.backends.cuda.kernel import Context, Kernel, Loop, Products
 from moot.offchain.backends.cuda.regions.form import Limits
-from moot.offchain.backends.cuda.tensor import joined
-from moot.offchain.backends.cuda.tensor.joined_form import Joined
-from moot.offchain.backends.cuda.tensor.joined_plans import JoinedProducts
 from moot.offchain.commitments.tensors import Array
 from moot.offchain.errors import BrokenPrecondition
 from moot.offchain.execution.executor import Executor
@@ -426,8 +425,8 @@ def join_passes(kernel: Kernel) -> None:
 
 def find_another(row: Any, index: int, _: Any) -> Any:
     """Return the score of another column."""
-    is_score = getattr(row.form.region.values[index], "buffer", None) == row._joined.scores
-    return row._load_own(DType.FLOAT32, row._find_own(2, row.lane, 4)) if is_score else None
+    is_score = row._joined.is_score(index)
+    return row._load_own(Area.SCORES, index, row.lane) if is_score else None
 
 
 CHANGES: dict[str, tuple[Any, str, Any]] = {

@@ -15,10 +15,11 @@ from moot.offchain.arithmetic import float32
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.arithmetic.tensor import TENSOR
 from moot.offchain.arithmetic.tensor.blocks import BFLOAT16, BLOCKS, Block, add_block, add_chain
-from moot.offchain.backends.cuda import emulated, emulator, ptx
+from moot.offchain.backends.cuda import emulated, emulator, factors, ptx
 from moot.offchain.backends.cuda.backend import Cuda
 from moot.offchain.backends.cuda.driver import Driver
 from moot.offchain.backends.cuda.emulator import Emulator, multiply
+from moot.offchain.backends.cuda.factors import find_rows
 from moot.offchain.backends.cuda.kernel import (
     Context,
     Kernel,
@@ -243,7 +244,7 @@ def test_odd_accesses_are_the_processor_s(name: str) -> None:
 def test_rows_are_read_where_they_are_if_they_can_be() -> None:
     """Neighbours along steps or across rows, where vectors may begin, need no copy; others do."""
     seen = {
-        key: [rows.find_rows(Matrices(node, find_split(node)), axis) for axis in (0, 1)]
+        key: [find_rows(Matrices(node, find_split(node)), axis) for axis in (0, 1)]
         for key, node in NODES.items()
     }
     ways = {key: [each and each.is_turned for each in both] for key, both in seen.items()}
@@ -467,7 +468,7 @@ def test_copies_that_are_not_waited_for_are_found_out(
 def test_vectors_that_begin_where_none_may_end_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A factor that is read where it should have been copied is no accident that passes by."""
     node = NODES["odd"]
-    monkeypatch.setattr(rows, "COPIED_BYTES", 2)
+    monkeypatch.setattr(factors, "COPIED_BYTES", 2)
     with pytest.raises(emulator.MisalignedError):
         compute("hopper", node, draw_tensors(node, "ordinary"), SIXTEEN)
 
@@ -476,7 +477,7 @@ def test_copies_are_those_of_the_device() -> None:
     """They are begun by the instruction, in groups, of which all but the last are waited for."""
     node = NODES["as it is"]
     matrices = Matrices(node, find_split(node))
-    a, b = (rows.find_rows(matrices, axis) for axis in (0, 1))
+    a, b = (find_rows(matrices, axis) for axis in (0, 1))
     assert a is not None
     assert b is not None
     for tile, is_large in ((SIXTEEN, False), (Tile((2, 4), (4, 4)), True)):
@@ -497,7 +498,7 @@ def list_kernels() -> list[Kernel]:
     nodes = [make_product(large, ((0, 2), (1, 2))), make_product(large, ((2, 0), (2, 1)))]
     for node in (*nodes, make_product(odd, ROWS_BY_COLUMNS, starts=True)):
         matrices = Matrices(node, find_split(node))
-        a, b = (rows.find_rows(matrices, x) or rows.lay_out(matrices, x) for x in (0, 1))
+        a, b = (find_rows(matrices, x) or rows.lay_out(matrices, x) for x in (0, 1))
         found += [products.make_kernel(matrices, (a, b), tile, block) for tile in STEP_CYCLES]
         found += [laying.make_kernel(matrices, axis) for axis in (0, 1)]
     return found

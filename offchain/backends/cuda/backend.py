@@ -13,15 +13,16 @@ from moot.offchain.arithmetic.tensor import TENSOR
 from moot.offchain.arithmetic.tensor.blocks import BLOCKS
 from moot.offchain.backends.cuda.exchange import adopt
 from moot.offchain.backends.cuda.hashing import Hasher
+from moot.offchain.backends.cuda.joined.plans import LEAST_CAPABILITY, JoinedProducts
 from moot.offchain.backends.cuda.machine import Machine, Tensor
 from moot.offchain.backends.cuda.plans import plan
 from moot.offchain.backends.cuda.regions.plans import FusedRegion, is_fusible
 from moot.offchain.backends.cuda.sequences import LaunchedSequence
 from moot.offchain.backends.cuda.tensor.bytes_trial import require_bytes
 from moot.offchain.backends.cuda.tensor.examination import Examination
-from moot.offchain.backends.cuda.tensor.joined_plans import JoinedProducts
 from moot.offchain.backends.cuda.tensor.tiles import GroupTile
 from moot.offchain.backends.cuda.tensor.trial import require_blocks
+from moot.offchain.backends.cuda.tiling import count_sides
 from moot.offchain.backends.port import FusedPlan, Plan, Step
 from moot.offchain.commitments.tensors import Array, encode_elements
 from moot.offchain.commitments.tree import Digest
@@ -29,7 +30,7 @@ from moot.offchain.errors import NotEnoughMemory
 from moot.offchain.planning.back_to_back import BackToBack
 from moot.offchain.planning.grouping import Fused
 from moot.offchain.planning.roles import Group
-from moot.offchain.programs.graph import Node, Slot
+from moot.offchain.programs.graph import Kind, Node, Slot
 
 _MOST_SEQUENCE_BYTES = 1 << 32
 
@@ -81,18 +82,26 @@ class Cuda:
     def is_fusible(self, node: Node, arithmetic: Arithmetic) -> bool:
         """Whether an operator may be in a kernel with others: sums of `exact` may not.
 
-        Products of bfloat16 may, where there is one arithmetic that they can be in.
+        Products of bfloat16 may, where there is one arithmetic that they can be in; those of
+        floats in `ordered`, if they are of several matrices, since one has too few rows for all
+        multiprocessors, and on devices whose kernels copy while they compute.
         """
         if node.has_short_factors:
             return [arithmetic.name] == [*self.machine.generations]
+        if node.kind is Kind.CONTRACT and not node.multiplies_integers:
+            copies = self.machine.capability >= LEAST_CAPABILITY
+            return copies and arithmetic == ORDERED and count_sides(node)[2] > 1
         is_exact = arithmetic == EXACT and node.kind.folds and is_sum(node.function, node.dtype)
         return not is_exact and is_fusible(node)
 
     def plan_fused(self, fused: Fused, kept: Sequence[int]) -> FusedPlan:
         """Return the plan of a region, perhaps between products: what is fusible here."""
         if isinstance(fused, BackToBack):
-            (name,) = self.machine.generations
-            return JoinedProducts(self.machine, fused, kept, BLOCKS[name])
+            block = None
+            if fused.nodes[fused.first].has_short_factors:
+                (name,) = self.machine.generations
+                block = BLOCKS[name]
+            return JoinedProducts(self.machine, fused, kept, block)
         assert isinstance(fused, Group)
         return FusedRegion(self.machine, fused, kept)
 

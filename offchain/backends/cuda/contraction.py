@@ -120,6 +120,21 @@ _Brought = list[tuple[ir.Value, ir.Value]]
 """Elements of factors, and where in a buffer they go."""
 
 
+def find_thread(context: Context, tiling: Tiling) -> tuple[ir.Value, ir.Value]:
+    """Return where a thread is in the block: its rows and its columns."""
+    builder, across = context.builder, tiling.warps_across
+    if across is None:
+        columns = word(tiling.threads[1])
+        return builder.udiv(context.thread, columns), builder.urem(context.thread, columns)
+    warp, lane = (f(context.thread, word(WARP)) for f in (builder.udiv, builder.urem))
+    places = []
+    for split, size in zip((builder.udiv, builder.urem), WARP_SIDES, strict=True):
+        first = builder.mul(split(warp, word(across)), word(size))
+        places.append(builder.add(first, split(lane, word(WARP_SIDES[1]))))
+    row, column = places
+    return row, column
+
+
 class _Writer:
     """Writes the phases of a contraction's kernel."""
 
@@ -137,20 +152,6 @@ class _Writer:
     def _place(self, context: Context) -> _Place:
         return _Place(context, self._node, self._split, self._tiling)
 
-    def _find_thread(self, context: Context) -> tuple[ir.Value, ir.Value]:
-        """Return where a thread is in the block: its rows and its columns."""
-        builder, across = context.builder, self._tiling.warps_across
-        if across is None:
-            columns = word(self._tiling.threads[1])
-            return builder.udiv(context.thread, columns), builder.urem(context.thread, columns)
-        warp, lane = (f(context.thread, word(WARP)) for f in (builder.udiv, builder.urem))
-        places = []
-        for split, size in zip((builder.udiv, builder.urem), WARP_SIDES, strict=True):
-            first = builder.mul(split(warp, word(across)), word(size))
-            places.append(builder.add(first, split(lane, word(WARP_SIDES[1]))))
-        row, column = places
-        return row, column
-
     def _own(self, context: Context, axis: int, number: int) -> ir.Value:
         """The place in the block's tile of one of the thread's rows or columns.
 
@@ -158,7 +159,7 @@ class _Writer:
         """
         builder, group = context.builder, self._group[axis]
         turn, place = divmod(number, group)
-        first = builder.mul(self._find_thread(context)[axis], word(group))
+        first = builder.mul(find_thread(context, self._tiling)[axis], word(group))
         return builder.add(first, word(turn * self._tiling.threads[axis] * group + place))
 
     def _each(self, context: Context, body: _Each) -> None:

@@ -274,17 +274,22 @@ def plan(machine: Machine, node: Node, arithmetic: Arithmetic) -> Plan:
 def _plan_kernel(machine: Machine, node: Node) -> Plan:
     """Return the plan of an operator that is computed."""
     if node.kind is Kind.CONTRACT:
-        is_float = not node.multiplies_integers
-        tiling = choose_tiling(node, machine.multiprocessors) if is_float else None
-        if tiling is None:
-            return Single(machine, node)
-        extensions = choose_extensions(node, tiling, machine.multiprocessors)
-        return Tiled(machine, node, tiling, extensions)
+        return plan_contraction(machine, node)
     if node.kind is Kind.SCATTER and not depends_on_named(node):
         by_blocks = scatters.is_worth_it(node, machine.multiprocessors)
         return (ScatteredByBlocks if by_blocks else Scattered)(machine, node)
     is_power = node.kind is Kind.MAP and node.function is Function.POW
     return Power(machine, node) if is_power else Single(machine, node)
+
+
+def plan_contraction(machine: Machine, node: Node) -> Tiled | Single:
+    """Return the plan of a contraction of floats, or of integers, that no tensor cores compute."""
+    is_float = not node.multiplies_integers
+    tiling = choose_tiling(node, machine.multiprocessors) if is_float else None
+    if tiling is None:
+        return Single(machine, node)
+    extensions = choose_extensions(node, tiling, machine.multiprocessors)
+    return Tiled(machine, node, tiling, extensions)
 
 
 def depends_on_named(node: Node) -> bool:

@@ -162,11 +162,17 @@ def choose_tiling(node: Node, multiprocessors: int) -> Tiling | None:
     """
     if min(count_sides(node)[:2]) < _LEAST_SIDE:
         return None
-    return min(STEP_CYCLES, key=lambda tiling: estimate_cycles(node, tiling, multiprocessors))
+    return min(STEP_CYCLES, key=lambda tiling: estimate_step(node, tiling, multiprocessors))
 
 
-def estimate_cycles(node: Node, tiling: Tiling, multiprocessors: int) -> float:
-    """Return about how many cycles a step of all tiles of a contraction takes."""
+def estimate_cycles(node: Node, multiprocessors: int) -> float:
+    """Return about how many cycles a contraction takes in the tiles that are the fastest."""
+    steps = (estimate_step(node, tiling, multiprocessors) for tiling in STEP_CYCLES)
+    return node.fold_length * min(steps)
+
+
+def estimate_step(node: Node, tiling: Tiling, multiprocessors: int) -> float:
+    """Return about how many cycles a step of all tiles takes."""
     blocks = -(-count_blocks(node, tiling) // multiprocessors)
     busy = blocks * STEP_CYCLES[tiling] + _REST_CYCLES / tiling.depth / blocks
     return max(busy, _WAIT_CYCLES / tiling.depth, _OWN_CYCLES * prod(tiling.own))

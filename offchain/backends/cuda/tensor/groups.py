@@ -21,11 +21,11 @@ from itertools import product
 from llvmlite import ir
 
 from moot.offchain.arithmetic.tensor.blocks import Block
+from moot.offchain.backends.cuda.copies import Copies
+from moot.offchain.backends.cuda.factors import Rows
 from moot.offchain.backends.cuda.kernel import COPIED_BYTES, Bulk, Context, Copy, Kernel, Loop, word
-from moot.offchain.backends.cuda.tensor.copies import Copies
 from moot.offchain.backends.cuda.tensor.laying import Parts
 from moot.offchain.backends.cuda.tensor.outputs import Element, Tiles
-from moot.offchain.backends.cuda.tensor.rows import Rows
 from moot.offchain.backends.cuda.tensor.tiles import GroupTile
 from moot.offchain.backends.cuda.warpgroups import (
     GROUP,

@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from moot.offchain.arithmetic.tensor.blocks import Block
+from moot.offchain.backends.cuda.factors import Rows
 from moot.offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, Products, word
 from moot.offchain.backends.cuda.machine import Launch, Machine
 from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.plans import Chained
-from moot.offchain.backends.cuda.tensor.rows import Rows
 from moot.offchain.backends.cuda.tensor.tiles import choose_tile, estimate_cycles
 from moot.offchain.backends.cuda.warpgroups import Orders
 from moot.offchain.planning.preconditions import Form, Precondition, make_form

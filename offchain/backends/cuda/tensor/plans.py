@@ -6,6 +6,7 @@ from typing import Any
 
 from moot.offchain.arithmetic.functions import DType
 from moot.offchain.arithmetic.tensor.blocks import Block
+from moot.offchain.backends.cuda.factors import find_rows
 from moot.offchain.backends.cuda.kernel import Kernel
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
 from moot.offchain.backends.cuda.matrices import Matrices
@@ -62,7 +63,7 @@ class Chained:
                 machine.multiprocessors,
                 has_groups=has_groups(machine.capability, block),
             )
-        self.seen = rows.find_rows(matrices, 0), rows.find_rows(matrices, 1)
+        self.seen = find_rows(matrices, 0), find_rows(matrices, 1)
 
     @cached_property
     def _parts(self) -> list[laying.Parts | None]:

@@ -12,6 +12,8 @@ from itertools import product
 from llvmlite import ir
 
 from moot.offchain.arithmetic.tensor.blocks import Block
+from moot.offchain.backends.cuda.copies import Copies
+from moot.offchain.backends.cuda.factors import Rows
 from moot.offchain.backends.cuda.kernel import (
     WARP,
     Context,
@@ -23,10 +25,8 @@ from moot.offchain.backends.cuda.kernel import (
     word,
 )
 from moot.offchain.backends.cuda.matrices import Matrices
-from moot.offchain.backends.cuda.tensor.copies import Copies
 from moot.offchain.backends.cuda.tensor.fragments import CELLS, fetch
 from moot.offchain.backends.cuda.tensor.outputs import Element, Output
-from moot.offchain.backends.cuda.tensor.rows import Rows
 from moot.offchain.backends.cuda.tensor.tiles import (
     COLUMNS,
     DEPTH,

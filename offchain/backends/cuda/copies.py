@@ -5,8 +5,8 @@ from math import prod
 
 from llvmlite import ir
 
+from moot.offchain.backends.cuda.factors import Rows
 from moot.offchain.backends.cuda.kernel import Context, Copy, word
-from moot.offchain.backends.cuda.tensor.rows import Rows
 from moot.offchain.native import vectors
 
 Place = Callable[[ir.Value, ir.Value], ir.Value]
@@ -23,11 +23,17 @@ class Copies:
         side: the rows of a part.
         depth: the steps of a part.
         threads: how many bring it.
+
+    Attributes:
+        lines: the lines of a part.
+        length: the elements of each.
+        is_turned: whether lines are steps.
     """
 
     def __init__(self, rows: Rows, side: int, depth: int, threads: int) -> None:
         self._rows, self._side, self._depth, self._threads = rows, side, depth, threads
         self.lines, self.length = (depth, side) if rows.is_turned else (side, depth)
+        self.is_turned = rows.is_turned
 
     @property
     def count(self) -> int:

@@ -1,31 +1,38 @@
 """Plans of rows between products: one kernel where its preconditions hold, or several in turn."""
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
 from moot.offchain.arithmetic.tensor.blocks import Block
+from moot.offchain.backends.cuda.factors import find_rows
+from moot.offchain.backends.cuda.joined import kernel
+from moot.offchain.backends.cuda.joined.cores import BY_CORES, OnCores
+from moot.offchain.backends.cuda.joined.estimates import (
+    estimate_joined,
+    estimate_product,
+    estimate_traffic,
+)
+from moot.offchain.backends.cuda.joined.form import Joined, Product
+from moot.offchain.backends.cuda.joined.threads import BY_THREADS, OnThreads
 from moot.offchain.backends.cuda.machine import Launch, Machine, Tensor
 from moot.offchain.backends.cuda.matrices import Matrices
+from moot.offchain.backends.cuda.plans import plan_contraction
 from moot.offchain.backends.cuda.regions.form import Form as RegionForm
 from moot.offchain.backends.cuda.regions.form import Limits
 from moot.offchain.backends.cuda.regions.plans import FusedRegion
-from moot.offchain.backends.cuda.single import Flats, Reserve, launch_all
-from moot.offchain.backends.cuda.tensor import joined
-from moot.offchain.backends.cuda.tensor.joined_form import PART, WARPS_THREADS, Joined
+from moot.offchain.backends.cuda.single import Flats, LaunchedPlan, Reserve, launch_all
 from moot.offchain.backends.cuda.tensor.pairs import ChainedPair, find_pair
 from moot.offchain.backends.cuda.tensor.plans import Chained
-from moot.offchain.backends.cuda.tensor.rows import find_rows
-from moot.offchain.backends.cuda.tensor.tiles import ROWS
 from moot.offchain.backends.cuda.tiling import find_split
 from moot.offchain.commitments.tensors import NUMPY_TYPES
 from moot.offchain.planning.back_to_back import MOST_ACROSS, BackToBack
 from moot.offchain.planning.preconditions import make_form
 from moot.offchain.programs.graph import Node, Operand, Origin
 
-_SIDES = (32, 16)
-"""Rows of a block, rather the first."""
+_SIDES = {BY_CORES: (32, 16), BY_THREADS: (32, 16, 8)}
+"""Rows of a block, by how products are made."""
 
 _ROW_BYTES = 8 << 10
 """What a row's values may have of shared memory, scores and weights apart."""
@@ -36,25 +43,29 @@ _BLOCK_BYTES = {(8, 0): 163 << 10, (8, 7): 163 << 10, (9, 0): 227 << 10, (10, 0)
 _LEAST_BYTES = 99 << 10
 """The same of all others."""
 
+LEAST_CAPABILITY = 8, 0
+"""The least compute capability that copies to shared memory while it computes."""
+
 
 class JoinedProducts:
     """The plan of back-to-back products.
 
     Args:
         machine: what computes them.
-        fused: the operators; factors of all contractions are bfloat16.
+        fused: the operators; factors of all contractions are bfloat16, or all are floats.
         kept: indices of those whose outputs are wanted, ascending.
-        block: how products are added up.
+        block: how products of bfloat16 are added up; None if factors are floats.
 
     Attributes:
         operands: the accesses to what they read.
-        form: the form of their one kernel; None where they are computed one after the other.
+        form: the form of their kernel, of both products and the region or of all but the last one;
+            None where they are computed one after the other.
     """
 
     is_launched = True
 
     def __init__(
-        self, machine: Machine, fused: BackToBack, kept: Sequence[int], block: Block
+        self, machine: Machine, fused: BackToBack, kept: Sequence[int], block: Block | None
     ) -> None:
         self._machine, self._fused, self._kept, self._block = machine, fused, tuple(kept), block
         self._nodes = {m.index: m.node for m in fused.group.members} | dict(fused.nodes)
@@ -68,39 +79,79 @@ class JoinedProducts:
         self._inside = [[_find_inside(o, inside) for o in part] for part in self._parts]
         named = zip(chain(*self._parts), chain(*self._inside), strict=True)
         self.operands: tuple[Operand, ...] = tuple(o for o, name in named if name is None)
-        found = (self._make_form(side) for side in _SIDES)
-        self.form = next((form for form in found if form is not None), None)
+        self._product: Product = BY_THREADS if block is None else BY_CORES
+        self.form = self._choose_form()
 
-    def _make_form(self, side: int) -> Joined | None:
-        """Return the form of the kernel, if it computes all."""
+    def _choose_form(self) -> Joined | None:
+        """Return the form of the kernel: of most rows in a block, or the one that takes least.
+
+        The last product may be apart, where threads multiply: then tiles of its own are larger.
+        """
+        sides = _SIDES[self._product]
+        made = [self._make_form(side, is_ended=True) for side in sides]
+        if self._block is None:
+            made += [None, *(self._make_form(side, is_ended=False) for side in sides)]
+            return min(made, key=self._estimate)
+        return next((form for form in made if form is not None), None)
+
+    def _estimate(self, form: Joined | None) -> float:
+        """Return about how many cycles a kernel spends on products and on what is between them.
+
+        That is what differs: region and gradients are the same in all.
+        """
+        fused, nodes, machine = self._fused, self._nodes, self._machine
+        first = nodes[fused.first]
+        if form is None:
+            cycles = estimate_product(first, machine) + estimate_traffic(first, 2, machine)
+        else:
+            cycles = estimate_joined(form, machine)
+        if fused.last is not None and (form is None or form.last is None):
+            cycles += estimate_product(nodes[fused.last], machine)
+            cycles += estimate_traffic(first, 1 if fused.middle in self._stored else 2, machine)
+        return cycles
+
+    def _make_form(self, side: int, *, is_ended: bool) -> Joined | None:
+        """Return the form of a kernel, with the last product or without, if one computes that."""
         fused, nodes = self._fused, self._nodes
         scores = [n for n, name in enumerate(self._inside[0]) if name == fused.first]
-        is_kept = {fused.first, fused.last} & {*self._kept} != {fused.last}
-        if fused.last is None or fused.middle is None or is_kept:
+        first, last, middle = _split(nodes[fused.first]), None, None
+        if len(scores) != 1 or first is None or fused.first in self._kept:
             return None
-        first, last = (_split(nodes[index]) for index in (fused.first, fused.last))
-        is_left = _find_inside(nodes[fused.last].operands[1], {fused.middle}) is not None
-        if len(scores) != 1 or first is None or last is None or not is_left:
-            return None
-        stores = [value for value, _ in self._region.form.region.stores]
-        threads = side // ROWS * WARPS_THREADS
+        region, stores = self._region.form, [v for v, _ in self._region.form.region.stores]
+        if is_ended:
+            last = self._split_last(first)
+            if last is None or fused.middle is None:
+                return None
+            middle = stores[self._made.index(fused.middle)]
+        threads = self._product.count_threads(side)
         limits = Limits(threads, _ROW_BYTES, _ROW_BYTES * threads)
-        region = RegionForm(self._region.form.region, self._region.form.accesses, limits)
-        if first.batches != last.batches or first.sides[0] != last.sides[0]:
-            return None
+        vector = self._product.vector
         return make_form(
             Joined,
-            *(first.sides[0], first.sides[1]),
-            *(first.node.fold_length, last.sides[1], side),
+            *(first.sides[0], first.sides[1], first.node.fold_length),
+            *(last.sides[1] if last else 0, side, self._product),
             (find_rows(first, 0), find_rows(first, 1)),
-            (find_rows(last, 0), find_rows(last, 1)),
-            (_find_start(first.node), _find_start(last.node)),
-            region,
+            (find_rows(last, 0, vector), find_rows(last, 1)) if last else None,
+            tuple(_find_start(each.node) for each in (first, last) if each),
+            RegionForm(region.region, region.accesses, limits),
             scores[0],
-            stores[self._made.index(fused.middle)],
+            middle,
             fused.middle in self._stored,
             _BLOCK_BYTES.get(self._machine.capability, _LEAST_BYTES),
         )
+
+    def _split_last(self, first: Matrices) -> Matrices | None:
+        """Return the last product as matrices, if it has the rows of the first one."""
+        fused = self._fused
+        if fused.last is None or fused.middle is None or fused.last not in self._kept:
+            return None
+        node = self._nodes[fused.last]
+        last = _split(node)
+        is_left = _find_inside(node.operands[1], {fused.middle}) is not None
+        if last is None or not is_left:
+            return None
+        is_alike = (first.batches, first.sides[0]) == (last.batches, last.sides[0])
+        return last if is_alike else None
 
     def run(self, flats: Flats) -> list[Tensor]:
         """Return the wanted outputs, given the tensors of the operands."""
@@ -118,7 +169,8 @@ class JoinedProducts:
         if self.form is None:
             written = [self._fused.first, *self._made, *self._fused.nodes]
         else:
-            written = [i for i in (*self._made, *self._fused.nodes) if i in self._stored]
+            stored = {*self._stored, *(() if self.form.last else (self._fused.middle,))}
+            written = [i for i in (*self._made, *self._fused.nodes) if i in stored]
         for index in written:
             if index not in places:
                 node = self._nodes[index]
@@ -128,7 +180,7 @@ class JoinedProducts:
             for part in self._inside
         ]
         calls = [*zip(self._fused.nodes, of_nodes, strict=True)]
-        count = 1 if self.form is None else 2
+        count = 1 if self.form is None or self.form.last is None else 2
         found, pair = list[Launch](), self._pair
         if self.form is None:
             found += self._multiply(*calls[0], places, reserve)
@@ -158,35 +210,42 @@ class JoinedProducts:
         places: Mapping[int, int],
     ) -> Launch:
         """Return the launch of the kernel of the region between two products."""
-        first, last, *_ = of_nodes
+        first, *others = of_nodes
         stores = [places.get(index, 0) for index in self._made]
-        assert self._fused.last is not None
-        products = [first[1], first[2], last[2], places[self._fused.last]]
-        turns = form.padded // PART
-        parameters = [*of_region, *stores, *products, turns]
-        return Launch(self._loaded, joined.count_blocks(form), parameters)
+        products = [first[1], first[2]]
+        if form.last is not None:
+            assert self._fused.last is not None
+            products += [others[0][2], places[self._fused.last]]
+        parameters = [*of_region, *stores, *products, *form.turns]
+        return Launch(self._loaded, kernel.count_blocks(form), parameters)
 
     @cached_property
     def _pair(self) -> ChainedPair | None:
         """The plan of the contractions that fold columns, if these are two that are alike."""
-        if len(self._fused.across) != MOST_ACROSS:
+        if len(self._fused.across) != MOST_ACROSS or self._block is None:
             return None
         first, second = (self._nodes[index] for index, _ in self._fused.across)
         return find_pair(self._machine, (first, second), self._block)
 
     @cached_property
-    def _products(self) -> Mapping[int, Chained]:
+    def _products(self) -> Mapping[int, LaunchedPlan]:
         """The plans of the contractions, by their indices, the first before the region."""
-        nodes = self._fused.nodes.items()
-        return {i: Chained(self._machine, node, self._block) for i, node in nodes}
+        machine, block, nodes = self._machine, self._block, self._fused.nodes.items()
+        return {
+            i: plan_contraction(machine, node) if block is None else Chained(machine, node, block)
+            for i, node in nodes
+        }
 
     @cached_property
     def _loaded(self) -> Any:
         assert self.form is not None
-        assert self._fused.last is not None
-        last = self._nodes[self._fused.last]
-        kernel = joined.make_kernel(self.form, Matrices(last, find_split(last)), self._block)
-        return self._machine.load(kernel)
+        last = None
+        if self.form.last is not None:
+            assert self._fused.last is not None
+            last = _split(self._nodes[self._fused.last])
+        make: kernel.Make = OnThreads if self._block is None else partial(OnCores, self._block)
+        made = kernel.make_kernel(self.form, last, make)
+        return self._machine.load(made)
 
 
 def _find_inside(operand: Operand, inside: Collection[int]) -> int | None:
