@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torchao.quantization as ao
 from torch import Tensor, nn
 
 from moot import CaptureError, InferenceRecipe, UsageError, capture, unwrap
@@ -55,14 +54,19 @@ def scale_twice(model: nn.Module) -> None:
     model[0].weight = nn.Parameter(weight, requires_grad=False)
 
 
-def quantize(config: Any) -> Callable[[nn.Module], None]:
-    """Return how torchao changes a model."""
-    return lambda model: ao.quantize_(model, config)
+def quantize(config: str) -> Callable[[nn.Module], None]:
+    """Return how torchao changes a model, if it is installed."""
+
+    def change(model: nn.Module) -> None:
+        ao = pytest.importorskip("torchao.quantization")
+        ao.quantize_(model, getattr(ao, config)())
+
+    return change
 
 
 WAYS: dict[str, tuple[Callable[[nn.Module], None], int, int]] = {
-    "weights": (quantize(ao.Int8WeightOnlyConfig()), 0, 8),
-    "activations": (quantize(ao.Int8DynamicActivationInt8WeightConfig()), 2, 8),
+    "weights": (quantize("Int8WeightOnlyConfig"), 0, 8),
+    "activations": (quantize("Int8DynamicActivationInt8WeightConfig"), 2, 8),
     "nested": (scale_twice, 0, 6),
 }
 """Ways to change a model; the products of integers, and the tensors of the state, afterwards."""
