@@ -135,7 +135,11 @@ def unwrap(model: nn.Module) -> nn.Module:
         UsageError: a tensor of this kind wants a gradient.
 
     Example:
-        >>> model = moot.unwrap(model)  # after torchao's quantize_(model, Int8WeightOnlyConfig())
+        >>> import moot, torch
+        >>> model = torch.nn.Sequential(torch.nn.Linear(64, 8))
+        >>> # torchao.quantization.quantize_(model, torchao.quantization.Int8WeightOnlyConfig())
+        >>> moot.unwrap(model) is model
+        True
     """
     for name, module in [*model.named_modules()]:
         own = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]

@@ -46,7 +46,8 @@ class Slider:
         low += (value - low) % self.step
         if math.isclose(low - self.low, self.step):  # the rest of a division in binary
             low = self.low
-        return replace(self, low=round(low, 9), high=max(self.high, value), value=value)
+        digits = 9 - math.floor(math.log10(self.step))  # a billionth of a step
+        return replace(self, low=round(low, digits), high=max(self.high, value), value=value)
 
     def check(self, value: float) -> float | int:
         """Return a value for the configuration; raises UsageError if it is none of the slider's."""

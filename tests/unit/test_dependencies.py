@@ -11,6 +11,9 @@ from typing import Any
 from tests.imports import list_imports
 
 ROOT = Path(__file__).parents[2]
+NOT_INSTALLED = {"gguf": "gguf", "llama_cpp": "llama-cpp-python"}
+"""Packages that tests do without, and what brings them."""
+
 PACKAGES = ("bench", "contracts", "moot/command", "offchain", "sim")
 
 
@@ -44,7 +47,9 @@ def declared() -> set[str]:
     """Return the distributions that a user installs: requirements, and those of extras."""
     project = read_project()
     extras = project["optional-dependencies"]
-    used = (extras[name] for name in ("examples", "learn", "ray", "sensitivity", "serve"))
+    used = (
+        extras[name] for name in ("examples", "learn", "llama-cpp", "ray", "sensitivity", "serve")
+    )
     return name_all((*project["dependencies"], *(each for extra in used for each in extra)))
 
 
@@ -53,6 +58,7 @@ def test_imports_are_declared() -> None:
     distributions = packages_distributions()
     providers = {
         package: {normalise(name) for name in distributions.get(package, ())}
+        or {NOT_INSTALLED.get(package, "")}
         for package in imported()
     }
     lacking = {name: path for name, path in imported().items() if not providers[name] & declared()}
