@@ -7,6 +7,7 @@ is installed. Weights and caches are binary32, as ours are.
 import ctypes
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,41 +33,63 @@ def is_here() -> bool:
     return all(find_spec(name) for name in ("llama_cpp", "gguf"))
 
 
-def make_answers(model: Any, prompts: Tensor, tokens: int) -> Side:
-    """Return greedy answers to prompts of one length, side by side, by llama.cpp.
+@cache
+def _load_library() -> tuple[Any, object]:
+    """Return llama.cpp, and what it calls in place of writing a log, as long as this process is."""
+    import llama_cpp  # noqa: PLC0415 - only where it is installed
+
+    silent = llama_cpp.llama_log_callback(lambda *_: None)
+    llama_cpp.llama_log_set(silent, None)
+    return llama_cpp, silent
+
+
+class Loaded:
+    """A model in llama.cpp.
 
     Args:
         model: a Llama or a GPT-2 of the transformers library, float32.
+
+    Attributes:
+        handle: llama.cpp's.
+        vocabulary: the number of its tokens.
+    """
+
+    def __init__(self, model: Any) -> None:
+        llama_cpp, _ = _load_library()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.gguf"
+            write_model(model, path)
+            options = llama_cpp.llama_model_default_params()
+            options.use_mmap = False
+            self.handle = llama_cpp.llama_model_load_from_file(str(path).encode(), options)
+        self.vocabulary = int(model.config.vocab_size)
+
+
+def make_answers(loaded: Loaded, prompts: Tensor, tokens: int) -> Side:
+    """Return greedy answers to prompts of one length, side by side, by llama.cpp.
+
+    Args:
+        loaded: the model.
         prompts: (requests, tokens).
         tokens: of each answer.
 
     Returns:
         What answers, and returns the logits of each first token, (requests, vocabulary).
     """
-    import llama_cpp  # noqa: PLC0415 - only where it is installed
-
-    silent = llama_cpp.llama_log_callback(lambda *_: None)
-    llama_cpp.llama_log_set(silent, None)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.gguf"
-        write_model(model, path)
-        options = llama_cpp.llama_model_default_params()
-        options.use_mmap = False
-        loaded = llama_cpp.llama_model_load_from_file(str(path).encode(), options)
+    llama_cpp, _ = _load_library()
     count, length = prompts.shape
     settings = llama_cpp.llama_context_default_params()
     settings.n_ctx = count * (length + tokens)
     settings.n_batch = settings.n_ubatch = max(_BATCH, count)
     settings.n_seq_max = count
     settings.type_k = settings.type_v = llama_cpp.GGML_TYPE_F32
-    context = llama_cpp.llama_init_from_model(loaded, settings)
+    context = llama_cpp.llama_init_from_model(loaded.handle, settings)
     assert context, "llama.cpp did not take the model"
-    pass_tokens = _make_pass(llama_cpp, context, settings.n_batch, model.config.vocab_size)
+    pass_tokens = _make_pass(llama_cpp, context, settings.n_batch, loaded.vocabulary)
     listed: list[list[int]] = prompts.tolist()
     together = max(1, settings.n_batch // length)
 
     def run() -> Array:
-        _keep = silent  # llama.cpp calls it as long as there is a context
         threads = torch.get_num_threads()
         llama_cpp.llama_set_n_threads(context, threads, threads)
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(context), True)

@@ -34,6 +34,7 @@ def list_comparisons(*, is_tiny: bool) -> Iterator[Comparison]:
     for name, size in sizes.models:
         stock, programs = make_programs(name, size, sizes.context)
         generator = torch.Generator().manual_seed(0)
+        loaded = ggml.Loaded(stock) if ggml.is_here() else None
         for count in sizes.requests:
             shape = (count, sizes.prompt)
             prompts = torch.randint(programs.vocabulary, shape, generator=generator)
@@ -41,8 +42,8 @@ def list_comparisons(*, is_tiny: bool) -> Iterator[Comparison]:
             ours = _make_ours(programs, prompts, sizes.tokens, has_claims=True)
             theirs = _make_stock(stock, prompts, sizes.tokens)
             others = {}
-            if ggml.is_here():
-                others["llama.cpp"] = ggml.make_answers(stock, prompts, sizes.tokens)
+            if loaded is not None:
+                others["llama.cpp"] = ggml.make_answers(loaded, prompts, sizes.tokens)
             yield Comparison(GROUP, f"{name} {size}, answers", kind, ours, theirs, others)
             plain = _make_ours(programs, prompts, sizes.tokens, has_claims=False)
             yield Comparison(GROUP, f"{name} {size}, claims", kind, ours, plain)

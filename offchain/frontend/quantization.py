@@ -147,8 +147,9 @@ def unwrap(model: nn.Module) -> nn.Module:
             if not has_parts(tensor):
                 continue
             if tensor.requires_grad:
+                where = f"{name}.{place}".lstrip(".")
                 raise UsageError(
-                    f"{name}.{place}: a {type(tensor).__name__} that wants a gradient; train the "
+                    f"{where}: a {type(tensor).__name__} that wants a gradient; train the "
                     "model as it was before, and quantize it afterwards"
                 )
             register_parametrization(module, place, _Parts(tensor), unsafe=True)

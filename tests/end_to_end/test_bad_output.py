@@ -1,5 +1,6 @@
 """Output that can't be written, and numbers too large: one line of error, and no partial file."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -78,9 +79,12 @@ def test_a_reader_that_went_away() -> None:
         console.file.close()
 
 
-def test_a_connection_that_broke_is_not_a_reader_that_went_away() -> None:
+@pytest.mark.parametrize(
+    "number", [errno.EPIPE, errno.ECONNRESET, errno.ECONNREFUSED, errno.ETIMEDOUT]
+)
+def test_a_connection_that_broke_is_not_a_reader_that_went_away(number: int) -> None:
     """Where it was no pipe of our output that broke, one line says so."""
-    broken = "import errno, os; raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))"
+    broken = f"raise OSError({number}, {os.strerror(number)!r})"
     code = f"""
 import sys
 from moot.command.main import cli, main
@@ -94,7 +98,7 @@ main()
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "moot: a connection was lost: Broken pipe\n"
+    assert done.stderr == f"moot: a connection was lost: {os.strerror(number)}\n"
 
 
 def test_files_appear_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moot.offchain.errors import UsageError
@@ -131,6 +131,7 @@ REFUSED = {("no-stake-floor", "audit.rate", 0)}
 """Sliders with an end at which another key of the preset forbids them to be."""
 
 
+@example(0, 1.6165071477583286)
 @given(st.integers(0, len(KNOBS) - 1), st.floats(0, 100))
 def test_a_slider_can_stand_at_its_value(number: int, value: float) -> None:
     """Whatever value a configuration has is a place of its slider, a whole number of steps up."""

@@ -16,7 +16,13 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from moot.offchain.arithmetic.functions import Function
-from moot.offchain.backends.cuda.tiling import CYCLE_BYTES, Tiling, count_blocks
+from moot.offchain.backends.cuda.tiling import (
+    CYCLE_BYTES,
+    LANES,
+    LAUNCH_CYCLES,
+    Tiling,
+    count_blocks,
+)
 from moot.offchain.planning.accesses import find_strided
 from moot.offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
@@ -26,12 +32,6 @@ code of ResNet-50's convolutions (`docs/measurements/backends.md`)."""
 
 _MADE = 45
 """Instructions that make an element of what is laid out, counted there."""
-
-_CYCLE = 128
-"""Instructions, of a thread each, that a multiprocessor begins in a cycle."""
-
-_LAUNCH_CYCLES = 4000
-"""What a launch takes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ def choose_extensions(node: Node, tiling: Tiling, multiprocessors: int) -> list[
         if extension is not None:
             made, read = extension.move.elements, prod(row.size for row in operand.rows)
             moved = operand.dtype.width * (made + read)
-            work = max(_MADE * made / _CYCLE, moved / CYCLE_BYTES)
-            cycles = _LAUNCH_CYCLES + work / multiprocessors
+            work = max(_MADE * made / LANES, moved / CYCLE_BYTES)
+            cycles = LAUNCH_CYCLES + work / multiprocessors
             brought = side * node.fold_length / threads  # by each thread of a block
-            spared = _SPARED * brought * max(waves * threads / _CYCLE, 1)
+            spared = _SPARED * brought * max(waves * threads / LANES, 1)
             extension = extension if cycles < spared else None
         found.append(extension)
     return found

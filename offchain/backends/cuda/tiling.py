@@ -78,6 +78,12 @@ _SECTOR_BYTES, _MOST_SECTORS = 32, 3
 CYCLE_BYTES = 21
 """Bytes of memory for a multiprocessor in a cycle: an H200 has 4.8 TB/s for 132 at 1.75 GHz."""
 
+LAUNCH_CYCLES = 4000
+"""About the cycles from the last blocks of a launch to the first of the next one's: an estimate."""
+
+LANES = 128
+"""Instructions, of a thread each, that a multiprocessor begins in a cycle."""
+
 _LEAST_SIDE = min(min(tiling.sides) for tiling in STEP_CYCLES)
 
 

@@ -10,11 +10,8 @@ from moot.offchain.backends.cuda.joined.form import FLOAT_BYTES, Joined
 from moot.offchain.backends.cuda.joined.threads import find_tiling
 from moot.offchain.backends.cuda.kernel import WARP
 from moot.offchain.backends.cuda.machine import Machine
-from moot.offchain.backends.cuda.tiling import Tiling, estimate_cycles
+from moot.offchain.backends.cuda.tiling import LANES, LAUNCH_CYCLES, Tiling, estimate_cycles
 from moot.offchain.programs.graph import Node
-
-_STEPS_A_CYCLE = 128
-"""Steps that a multiprocessor makes in a cycle: one for each of its lanes."""
 
 _BUSY = 1.28
 """Cycles for each of those that a tile's steps should take: `STEP_CYCLES` of tiles of 64 by 128, as
@@ -30,9 +27,6 @@ _WARPS_AT_ONCE = 4
 _DEVICE_BYTES, _LEAST_BYTES = {(9, 0): 20}, 10
 """A multiprocessor's share of device memory in a cycle, by compute capability, and that of others:
 of an H200's 4.8 TB/s, with 132 at 1.8 GHz, and of an A100's 1.56 TB/s, with 108 at 1.41 GHz."""
-
-_LAUNCH_CYCLES = 4000
-"""About the cycles from the last blocks of a launch to the first of the next one's: an estimate."""
 
 
 def estimate_joined(form: Joined, machine: Machine) -> float:
@@ -51,7 +45,7 @@ def estimate_joined(form: Joined, machine: Machine) -> float:
 
 def estimate_product(node: Node, machine: Machine) -> float:
     """Return about how many cycles a product takes in a kernel of its own, one launch more."""
-    return estimate_cycles(node, machine.multiprocessors) + _LAUNCH_CYCLES
+    return estimate_cycles(node, machine.multiprocessors) + LAUNCH_CYCLES
 
 
 def estimate_traffic(node: Node, times: int, machine: Machine) -> float:
@@ -64,6 +58,6 @@ def _estimate_step(tiling: Tiling) -> float:
     """Return about how many cycles a step of a block's tile takes."""
     threads, (rows, columns) = prod(tiling.threads), tiling.own
     lanes = max(threads, _WARPS_AT_ONCE * WARP)
-    computed = lanes * rows * columns / _STEPS_A_CYCLE
+    computed = lanes * rows * columns / LANES
     read = threads * (rows + columns) * FLOAT_BYTES / _SHARED_BYTES
     return max(_BUSY * computed, read)

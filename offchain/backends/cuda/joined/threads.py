@@ -17,7 +17,13 @@ from moot.offchain.arithmetic.functions import DType
 from moot.offchain.backends.cuda.contraction import find_thread
 from moot.offchain.backends.cuda.copies import Copies
 from moot.offchain.backends.cuda.joined.form import FLOAT_BYTES, Area, Joined, Product
-from moot.offchain.backends.cuda.joined.multiplying import Multiplying, Sum, find_part, when
+from moot.offchain.backends.cuda.joined.multiplying import (
+    Multiplying,
+    Sum,
+    find_element,
+    find_part,
+    when,
+)
 from moot.offchain.backends.cuda.kernel import Context, Phase, word
 from moot.offchain.backends.cuda.tiling import VECTOR, Tiling
 from moot.offchain.native import vectors
@@ -215,9 +221,8 @@ class OnThreads(Multiplying):
         count: int = VECTOR,
     ) -> list[ir.Value]:
         """Return so many elements of a line."""
-        builder = context.builder
-        offset = builder.add(start, builder.mul(line, word(pitch)))
-        offset = builder.add(offset, builder.mul(at, word(FLOAT_BYTES)))
+        builder, form = context.builder, self._form
+        offset = find_element(form, context, start, pitch, line, at)
         whole = context.load_shared(ir.IntType(8 * FLOAT_BYTES * count), offset)
         floats = builder.bitcast(whole, ir.VectorType(FLOAT, count))
         return [builder.extract_element(floats, INDEX(place)) for place in range(count)]

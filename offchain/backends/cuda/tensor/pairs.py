@@ -19,13 +19,10 @@ from moot.offchain.backends.cuda.machine import Launch, Machine
 from moot.offchain.backends.cuda.tensor.generations import has_groups
 from moot.offchain.backends.cuda.tensor.plans import Chained
 from moot.offchain.backends.cuda.tensor.tiles import choose_tile, estimate_cycles
+from moot.offchain.backends.cuda.tiling import LAUNCH_CYCLES
 from moot.offchain.backends.cuda.warpgroups import Orders
 from moot.offchain.planning.preconditions import Form, Precondition, make_form
 from moot.offchain.programs.graph import Node
-
-_LAUNCH_CYCLES = 4000
-"""About the cycles from the last blocks of a launch to the first products of the next one's: an
-estimate."""
 
 _Step = Phase | Products | Orders
 
@@ -113,7 +110,7 @@ def find_pair(machine: Machine, nodes: tuple[Node, Node], block: Block) -> Chain
     devices = machine.multiprocessors
     groups = has_groups(machine.capability, block)
     tile = choose_tile(products, steps[0], devices, has_groups=groups)
-    cycles = _LAUNCH_CYCLES + sum(
+    cycles = LAUNCH_CYCLES + sum(
         estimate_cycles(plan.tile, [product], steps[0], devices)
         for plan, product in zip(apart, products, strict=True)
     )
