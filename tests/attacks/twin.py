@@ -15,7 +15,7 @@ from moot.offchain.disputes.referee.on_chain import ChainReferee
 from moot.offchain.disputes.referee.port import Outcome
 from moot.offchain.errors import Reverted
 from tests.lockstep.twin import RefereeTwin, Side
-from tests.machine import Result
+from tests.machines.base import Result
 
 
 class Twin(ChainReferee):

@@ -11,7 +11,8 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.chain import Event as ChainEvent
 from moot.offchain.disputes.referee.gas import calculate_gas_limit
-from tests.machine import Deployed, Machine, Result, make_log
+from tests.machines.base import Deployed, Kind, Machine, Result, calculate_sent_gas, make_log
+from tests.machines.pyevm import PyEvm
 
 
 class Evm(Protocol):
@@ -95,14 +96,17 @@ class RefereeContract(Contract):
     Args:
         accounts: those that make calls.
         arithmetic: that of the referee.
+        kind: that of the machine which they are put into.
     """
 
     asked = frozenset(CALLED_THROUGH.values())
     """The contracts through which calls are made."""
 
-    def __init__(self, accounts: Sequence[Address], arithmetic: Arithmetic = ORDERED) -> None:
+    def __init__(
+        self, accounts: Sequence[Address], arithmetic: Arithmetic = ORDERED, kind: Kind = PyEvm
+    ) -> None:
         self.arithmetic = arithmetic
-        machine = Machine((*accounts, NOBODY))
+        machine = kind((*accounts, NOBODY))
         super().__init__(machine, self.deploy(machine))
         self._reader = EventReader()
         self._others = {
@@ -124,8 +128,7 @@ class RefereeContract(Contract):
             other = self._others[CALLED_THROUGH[name]]
             to, codec = other.raw, other.codec
         data = codec.encode_call(name, pack_call(name, args, self.address))
-        zeros = data.count(0)
-        paid = 21_000 + 4 * zeros + 16 * (len(data) - zeros)
+        paid = calculate_sent_gas(data)
         return self.machine.call(
             to,
             data,

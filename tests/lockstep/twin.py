@@ -13,7 +13,7 @@ from moot.contracts.reasons import Phase, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from tests.lockstep.contracts import Port, RefereePort
-from tests.machine import BALANCE_WEI
+from tests.machines.base import BALANCE_WEI
 from tests.projection import call_model, compare_words
 
 ModelT = TypeVar("ModelT", bound=Memory)

@@ -24,7 +24,7 @@ class Judge(promises.Judge):
 
     def open(self, artifacts: Mapping[str, Artifact]) -> Callable[[Probe], Answer]:
         """Return what makes recorded calls of some contracts."""
-        contract = self._contract = Contract(ACCOUNTS, artifacts, self.ARITHMETIC)
+        contract = self._contract = Contract(self._kind(ACCOUNTS), artifacts, self.ARITHMETIC)
         return lambda probe: contract.ask(probe.made, probe.to, probe.data, probe.before)
 
     def can_reach(self, probe: Probe, mutant: Mutant) -> bool:

@@ -6,11 +6,11 @@ from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
+from tests.machines.base import CHAIN_ID
 from tests.mutants import promises_model
 from tests.mutants.corpus import make_corpus
 from tests.mutants.generate import Mutant
 from tests.mutants.replay import Story, replay_model
-from tests.mutants.tape import CHAIN_ID
 
 
 class Judge(promises_model.Judge):

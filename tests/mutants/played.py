@@ -14,7 +14,8 @@ import pytest
 
 from moot.contracts.model.answers import Vault
 from moot.contracts.model.types import Event, Message, copy_store
-from tests.machine import Machine, Result, Words
+from tests.machines.base import BALANCE, Result, Words
+from tests.machines.pyevm import PyEvm
 from tests.referee.vaults import Vaults
 
 TESTS = (
@@ -26,8 +27,6 @@ TESTS = (
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 """Whoever judges has imported plugins of pytest's before."""
 OPTIONS = ("-q", "--no-header", "-p", "no:cacheprovider", *_QUIET)
-BALANCE = -1
-"""The slot under which `tests.machine.Memory` has a balance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +95,13 @@ class Notes:
 
     def __init__(self) -> None:
         self._touched: dict[int, dict[tuple[bytes, int], None]] = {}
-        self._machines: list[Machine] = []
+        self._machines: list[PyEvm] = []
 
     def wrap(self) -> Any:
         """Return how machines are made whose writes are noted."""
-        return _wrap(Machine.__init__, self._watch)
+        return _wrap(PyEvm.__init__, self._watch)
 
-    def _watch(self, machine: Machine) -> None:
+    def _watch(self, machine: PyEvm) -> None:
         touched = self._touched[id(machine)] = {}
         self._machines.append(machine)
         state = machine._state
@@ -118,11 +117,11 @@ class Notes:
 
         state.set_storage, state.set_balance = note_word, note_balance
 
-    def add_balance(self, machine: Machine, address: bytes) -> None:
+    def add_balance(self, machine: PyEvm, address: bytes) -> None:
         """Note a balance, too, which nobody may have written."""
         self._touched[id(machine)][address, BALANCE] = None
 
-    def read(self, machine: Machine) -> Words:
+    def read(self, machine: PyEvm) -> Words:
         """Return the words that a machine has written, as they are now."""
         state = machine._state
         return {
@@ -144,7 +143,7 @@ class Recorder:
         self._views, self._notes = views, Notes()
         self._names: dict[int, Mapping[bytes, str]] = {}
 
-    def watch(self, machine: Machine, names: Mapping[bytes, str]) -> None:
+    def watch(self, machine: PyEvm, names: Mapping[bytes, str]) -> None:
         """Record the calls of the contracts at these addresses, under their names."""
         self._names[id(machine)] = names
         for address in names:
@@ -153,8 +152,8 @@ class Recorder:
     def run_tests(self, place: Any, *words: str) -> None:
         """Run tests in this process, which have to pass, under one more patch."""
         places = (
-            patch.object(Machine, "__init__", self._notes.wrap()),
-            patch.object(Machine, "call", self._make_call()),
+            patch.object(PyEvm, "__init__", self._notes.wrap()),
+            patch.object(PyEvm, "call", self._make_call()),
             place,
         )
         with ExitStack() as stack:
@@ -165,9 +164,9 @@ class Recorder:
 
     def _make_call(self) -> Any:
         """Return what machines do instead of a call."""
-        usual = Machine.call
+        usual = PyEvm.call
 
-        def call(machine: Machine, to: bytes, data: bytes, **where: Any) -> Result:
+        def call(machine: PyEvm, to: bytes, data: bytes, **where: Any) -> Result:
             name = self._names.get(id(machine), {}).get(to)
             is_noted = self._views is None or where["block"] or data[:4] in self._views
             if name and is_noted:

@@ -16,7 +16,8 @@ from moot.contracts.model.types import NOBODY
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.errors import CompileError
-from tests.machine import Deployed, Machine
+from tests.machines.base import Deployed, Kind, Machine
+from tests.machines.pyevm import PyEvm, watch_jumps
 from tests.mutants.apart import run_apart
 from tests.mutants.build import Function, Map, build, load
 from tests.mutants.generate import Mutant
@@ -49,6 +50,9 @@ def ask(stages: Stages, made: Made) -> tuple[Any, ...]:
 class Judge:
     """A judge that knows the contracts' answers; a process with one may judge one mutant.
 
+    Args:
+        kind: that of the machines in which mutants are asked.
+
     Attributes:
         SECONDS: how long a mutant may take.
         CONTRACTS: the names of the contracts.
@@ -62,20 +66,23 @@ class Judge:
     EVERYWHERE: ClassVar[frozenset[str]] = frozenset({""})
     ARITHMETIC: ClassVar[Arithmetic] = ORDERED
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind = PyEvm) -> None:
+        self._kind = kind
         self._sources = read_sources(SOURCE_DIR, self.ARITHMETIC.contracts)
         self._closures = {name: frozenset(self._close(f"{name}.vy")) for name in self.CONTRACTS}
         self._originals, self._probes = run_apart(self.record, seconds=RECORDING_SECONDS)
+        if kind is not PyEvm:
+            assert run_apart(self.count_differences, seconds=RECORDING_SECONDS) == 0
         for name in self.CONTRACTS:
             load(name, self._sources)
         self.order = list(range(len(self._probes)))
 
     @staticmethod
-    def deploy(artifacts: Mapping[str, Artifact]) -> Stages:
+    def deploy(artifacts: Mapping[str, Artifact], kind: Kind) -> Stages:
         """Deploy the contracts, each in a machine of its own, behind the referee."""
         stages = {}
         for name, artifact in artifacts.items():
-            machine = Machine((*ACCOUNTS, NOBODY))
+            machine = kind((*ACCOUNTS, NOBODY))
             deploy_referee(machine, NOBODY, ORDERED)
             stages[name] = (machine, machine.deploy(artifact))
         return stages
@@ -112,8 +119,13 @@ class Judge:
 
     def open(self, artifacts: Mapping[str, Artifact]) -> Callable[[Any], tuple[Any, ...]]:
         """Return what makes recorded calls of some contracts."""
-        stages = self.deploy(artifacts)
+        stages = self.deploy(artifacts, self._kind)
         return lambda probe: ask(stages, probe.made)
+
+    def count_differences(self) -> int:
+        """Count the calls that the original answers otherwise where mutants are asked."""
+        answer = self.open(self._originals)
+        return sum(answer(probe) != probe.answer for probe in self._probes)
 
     def can_reach(self, probe: Any, mutant: Mutant) -> bool:
         """Whether a call may run the changed code; constants always do."""
@@ -132,9 +144,8 @@ class Judge:
         """Compile the contracts, and record what they answer to the calls of the tests."""
         calls: list[Made] = run_apart(self.play, seconds=RECORDING_SECONDS)
         artifacts, maps = self.build()
-        stages, jumps = self.deploy(artifacts), list[tuple[bytes, int]]()
-        machine, _ = stages[self.CONTRACTS[0]]
-        machine.watch_jumps(lambda *jump: jumps.append(jump))
+        stages, jumps = self.deploy(artifacts, PyEvm), list[tuple[bytes, int]]()
+        watch_jumps(lambda *jump: jumps.append(jump))
         seen: Counter[tuple[str, int]] = Counter()
         probes: list[tuple[int, Probe]] = []
         for made in calls:

@@ -18,14 +18,15 @@ from moot.contracts.reasons import Revert, Status
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.errors import BadCall
-from tests.machine import Deployed, Machine, Words
+from tests.machines.base import Deployed, Machine, Words, name_contract
+from tests.machines.pyevm import PyEvm, watch_jumps
 from tests.mutants.build import Function, Map
 from tests.referee.leaf_contract import pack_question
 
 
 def locate_referee(arithmetic: Arithmetic) -> str:
-    """Return where `Machine` puts the referee: after three contracts, or four."""
-    return "0x" + ("c3" if arithmetic == ORDERED else "c4") * 20
+    """Return where machines put the referee: after three contracts, or four."""
+    return "0x" + name_contract(3 if arithmetic == ORDERED else 4).hex()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Probe:
         made: the call.
         to: the contract that is called.
         data: the call's data.
-        before: what they remember: see `tests.machine.Memory`.
+        before: what they remember: see `Machine.answer`.
         answer: what they answer.
         jumps: a digest of all jumps of their code on the way.
         functions: those that were entered.
@@ -129,18 +130,18 @@ class Contract:
     """The deployed contracts, ready to be asked.
 
     Args:
-        accounts: those that send calls.
+        machine: where nothing is deployed.
         artifacts: what to deploy in place of the arithmetic's contracts of the same names.
         arithmetic: that of the referee.
     """
 
     def __init__(
         self,
-        accounts: Sequence[str],
+        machine: Machine,
         artifacts: Mapping[str, Artifact],
         arithmetic: Arithmetic = ORDERED,
     ) -> None:
-        self.machine = Machine(accounts)
+        self.machine = machine
         self._artifacts = artifacts
         self._arithmetic = arithmetic
         self.deployed: dict[str, Deployed] = {}
@@ -196,10 +197,10 @@ class Recorder:
         maps: Mapping[str, Map],
         arithmetic: Arithmetic = ORDERED,
     ) -> None:
-        self._contract = Contract(accounts, artifacts, arithmetic)
+        self._contract = Contract(PyEvm(accounts), artifacts, arithmetic)
         self._maps = {self._contract.deployed[name].raw: found for name, found in maps.items()}
         self._jumps: list[tuple[bytes, int]] = []
-        self._contract.machine.watch_jumps(lambda *jump: self._jumps.append(jump))
+        watch_jumps(lambda *jump: self._jumps.append(jump))
 
     def record(self, trace: Trace) -> Iterator[Probe]:
         """Yield every call of a story that its ABI can say."""

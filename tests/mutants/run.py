@@ -31,6 +31,8 @@ from rich.progress import track
 
 from moot.contracts.compiler import SOURCE_DIR
 from moot.offchain.arithmetic.table import ARITHMETICS
+from tests.machines.table import NAMES, find_kind
+from tests.mutants import promises
 from tests.mutants.apart import run_apart
 from tests.mutants.generate import Mutant, make_mutants
 from tests.mutants.python import TESTS, is_of_names, prepare
@@ -108,6 +110,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--sample", type=int, help="this many, drawn with the seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", type=Path, help="those that survived in such a file of --json")
+    parser.add_argument("--machine", choices=NAMES, default=NAMES[0], help="where contracts are")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--json", type=Path, help="write every fate to this file when it is known")
     options = parser.parse_args(arguments)
@@ -122,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
         mutants = [mutant for mutant in mutants if mutant.name in left]
     fates = []
     with options.json.open("w") if options.json else nullcontext() as file:
-        for fate in _judge_all(options.subject, mutants, options.processes):
+        for fate in _judge_all(options, mutants):
             fates.append(fate)
             if file:
                 print(json.dumps([fate.name, fate.kind, fate.seconds]), file=file, flush=True)
@@ -146,17 +149,19 @@ def list_mutants(
                 yield mutant if is_of_all else replace(mutant, name=f"{subject} {mutant.name}")
 
 
-def _judge_all(subject: str, mutants: Sequence[Mutant], processes: int) -> Iterator[Fate]:
+def _judge_all(options: argparse.Namespace, mutants: Sequence[Mutant]) -> Iterator[Fate]:
     global _judge  # noqa: PLW0603 - the workers are forks of this process
-    if subject == "python":
+    if options.subject == "python":
         _judge = prepare(sorted({mutant.file for mutant in mutants}))
     else:
-        _judge = import_module(f"tests.mutants.{subject}").Judge()
+        judge = import_module(f"tests.mutants.{options.subject}").Judge
+        has_contracts = issubclass(judge, promises.Judge)
+        _judge = judge(find_kind(options.machine)) if has_contracts else judge()
     # What is there now is there to stay: children do not copy it to look for garbage.
     gc.collect()
     gc.freeze()
     console = Console(stderr=True)
-    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+    with ProcessPoolExecutor(options.processes, mp_context=get_context("fork")) as pool:
         fates = pool.map(_try, mutants)
         yield from track(fates, total=len(mutants), console=console, description="")
 

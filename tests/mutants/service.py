@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from moot.contracts.compiler import Artifact, compile_contract
 from moot.contracts.model.types import NOBODY
-from tests.machine import Machine
+from tests.machines.base import Kind
 from tests.mutants import promises
 from tests.mutants.played import Made
 from tests.mutants.served import play_tests
@@ -23,9 +23,9 @@ class Judge(promises.Judge):
     EVERYWHERE: ClassVar[frozenset[str]] = frozenset({"", "__init__"})
 
     @staticmethod
-    def deploy(artifacts: Mapping[str, Artifact]) -> promises.Stages:
+    def deploy(artifacts: Mapping[str, Artifact], kind: Kind) -> promises.Stages:
         """Deploy both in one machine, as `deploy_service` does."""
-        machine = Machine((*ACCOUNTS, NOBODY))
+        machine = kind((*ACCOUNTS, NOBODY))
         below = machine.deploy(compile_contract("transcendental"))
         leaf = machine.deploy(compile_contract("leaf"), below.address)
         challenges = machine.deploy(artifacts["challenges"], leaf.address)

@@ -9,9 +9,9 @@ from moot.contracts.model.types import Event, Message, Store
 from moot.contracts.reasons import Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
+from tests.machines.base import CHAIN_ID
 from tests.mutants.replay import Call, locate_referee
 
-CHAIN_ID = 131277322940537
 ACCOUNTS = tuple("0x" + f"{number:02x}" * 20 for number in range(0x11, 0x1B))
 CLIENT, VERIFIER, *MEMBERS = ACCOUNTS
 SALT = b"salt".ljust(32, b"\1")

@@ -21,11 +21,12 @@ from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.tensor import HOPPER
 from tests.lockstep.contracts import RefereeContract
 from tests.lockstep.twin import RefereeTwin
+from tests.machines.base import CHAIN_ID
 from tests.mutants.corpus import list_groups
 from tests.mutants.replay import Call, locate_referee
 from tests.mutants.run import list_mutants, read_reasons
 from tests.mutants.semantic import make_semantic
-from tests.mutants.tape import ACCOUNTS, CHAIN_ID
+from tests.mutants.tape import ACCOUNTS
 from tests.projection import call_model
 from tests.quick import only, share
 from tests.referee import stage

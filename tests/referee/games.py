@@ -43,6 +43,7 @@ from moot.offchain.arithmetic.table import ARITHMETICS, find_arithmetic
 from moot.offchain.commitments import keccak
 from tests.lockstep.contracts import RefereeContract
 from tests.lockstep.twin import RefereeTwin
+from tests.machines.table import NAMES, find_kind
 from tests.referee.games_seats import ACCOUNTS, DECK_JOBS, Tally, seat_members
 from tests.referee.games_table import play_job
 
@@ -62,8 +63,8 @@ def remember() -> None:
 
 
 @cache
-def _get_contract(arithmetic: Arithmetic) -> RefereeContract:
-    return RefereeContract(ACCOUNTS, arithmetic)
+def _get_contract(arithmetic: Arithmetic, machine: str) -> RefereeContract:
+    return RefereeContract(ACCOUNTS, arithmetic, find_kind(machine))
 
 
 def _play_watched(number: int, twin: RefereeTwin) -> Tally:
@@ -101,13 +102,15 @@ def play_model(numbers: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Tall
     return tally
 
 
-def play_evm(numbers: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Tally:
+def play_evm(
+    numbers: Sequence[int], arithmetic: Arithmetic = ORDERED, machine: str = NAMES[0]
+) -> Tally:
     """Play jobs on the model and the bytecode, of which each call must answer the same.
 
     In the end every word that is remembered of the job is compared, and all balances.
     """
     remember()
-    tally, contract = Tally(), _get_contract(arithmetic)
+    tally, contract = Tally(), _get_contract(arithmetic, machine)
     for number in numbers:
         mark = contract.machine.snapshot()
         twin = RefereeTwin(ACCOUNTS, contract, arithmetic, is_thorough=False)
@@ -158,6 +161,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--model", type=int, default=0, help="jobs on the model")
     parser.add_argument("--evm", type=int, default=0, help="jobs on model and bytecode")
     parser.add_argument("--first", type=int, default=0, help="number of the first job")
+    parser.add_argument("--machine", choices=NAMES, default=NAMES[0], help="where contracts are")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     ending = [name for name, it in ARITHMETICS.items() if it.ends_on_chain]
     parser.add_argument("--arithmetic", choices=ending, default="ordered")
@@ -165,7 +169,8 @@ def main(arguments: Sequence[str]) -> int:
     arithmetic = find_arithmetic(options.arithmetic)
     is_sound = True
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
-        asked = (("model", play_model, options.model), ("bytecode", play_evm, options.evm))
+        on_evm = partial(play_evm, machine=options.machine)
+        asked = (("model", play_model, options.model), ("bytecode", on_evm, options.evm))
         for name, play, jobs in asked:
             if jobs:
                 begun = time.monotonic()

@@ -10,14 +10,14 @@ from moot.contracts.model.types import NOBODY, ZERO
 from moot.contracts.model.words import split
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.ordered import ORDERED
-from tests.machine import Machine
+from tests.machines.pyevm import PyEvm
 
 
 class LeafContract:
     """The deployed bytecode of the leaf of an arithmetic."""
 
     def __init__(self, arithmetic: Arithmetic) -> None:
-        self._machine = Machine([NOBODY])
+        self._machine = PyEvm([NOBODY])
         functions = self._machine.deploy(compile_contract("transcendental"))
         self._leaf = self._machine.deploy(compile_contract("leaf"), functions.address)
         if arithmetic != ORDERED:

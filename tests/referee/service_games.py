@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -36,7 +36,8 @@ from moot.offchain.commitments.tree import Digest, Tree
 from moot.offchain.disputes.referee.terms import make_terms
 from moot.sim.synthetic.calls import find_call
 from moot.sim.synthetic.products import Lie, ProductRun
-from tests.machine import BALANCE_WEI
+from tests.machines.base import BALANCE_WEI
+from tests.machines.table import NAMES, find_kind
 from tests.referee.service_truth import (
     BURNER,
     DAY,
@@ -581,13 +582,13 @@ def play_model(numbers: Sequence[int]) -> Counter[str]:
 
 
 @cache
-def _get_contract() -> ChallengeContract:
-    return ChallengeContract(ACCOUNTS)
+def _get_contract(machine: str) -> ChallengeContract:
+    return ChallengeContract(ACCOUNTS, kind=find_kind(machine))
 
 
-def play_evm(numbers: Sequence[int]) -> Counter[str]:
+def play_evm(numbers: Sequence[int], machine: str = NAMES[0]) -> Counter[str]:
     """Play games on models and bytecode; in the end every word that is remembered is compared."""
-    seen, contract = Counter[str](), _get_contract()
+    seen, contract = Counter[str](), _get_contract(machine)
     for number in numbers:
         mark = contract.machine.snapshot()
         both = Services(contract, is_thorough=False)
@@ -608,10 +609,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--model", type=int, default=0, help="games on the models")
     parser.add_argument("--evm", type=int, default=0, help="games on models and bytecode")
     parser.add_argument("--first", type=int, default=0, help="number of the first game")
+    parser.add_argument("--machine", choices=NAMES, default=NAMES[0], help="where contracts are")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     options = parser.parse_args(arguments)
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
-        asked = (("model", play_model, options.model), ("bytecode", play_evm, options.evm))
+        on_evm = partial(play_evm, machine=options.machine)
+        asked = (("model", play_model, options.model), ("bytecode", on_evm, options.evm))
         for name, play, games in asked:
             begun, seen = time.monotonic(), Counter[str]()
             for found in pool.map(play, _split(options.first, games, PIECES[name])):

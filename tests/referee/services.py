@@ -37,7 +37,7 @@ from moot.offchain.disputes.play.tournament import Tournament
 from moot.offchain.disputes.referee.board import Board
 from tests.lockstep.contracts import Contract, RefereeContract
 from tests.lockstep.twin import Side, Twin, make_store
-from tests.machine import Deployed, Machine
+from tests.machines.base import Deployed, Machine
 from tests.projection import compare_words
 
 

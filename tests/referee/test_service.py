@@ -19,7 +19,7 @@ from moot.offchain.arithmetic.tensor import AMPERE, HOPPER
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree
 from tests.lockstep.contracts import Contract
-from tests.machine import Deployed, Machine
+from tests.machines.base import Deployed, Machine
 from tests.quick import every, only
 from tests.referee.disputes import LIE, Dispute
 from tests.referee.services import (

@@ -16,7 +16,7 @@ from moot.offchain.disputes.referee.terms import make_terms
 from moot.offchain.providers.task import Task
 from tests.lockstep.contracts import Contract, RefereeContract
 from tests.lockstep.twin import RefereeTwin, Side, Twin
-from tests.machine import BALANCE_WEI, Deployed, Machine
+from tests.machines.base import BALANCE_WEI, Deployed, Machine
 from tests.referee.stage import ACCOUNTS, CLIENT
 
 VaultT = TypeVar("VaultT", bound=Vault)
