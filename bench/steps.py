@@ -65,6 +65,7 @@ def measure_steps(
     models: Collection[str],
     threads: Sequence[int],
     repeats: int,
+    report: Callable[[str, int, int], None],
     *,
     is_tiny: bool,
     with_best: bool = False,
@@ -77,6 +78,7 @@ def measure_steps(
         models: the models.
         threads: the numbers of threads.
         repeats: turns of each side.
+        report: told of a model how many of its parts are ready or measured.
         is_tiny: whether sizes are used that say nothing.
         with_best: whether stock torch at its best is measured too, all with an allocator that keeps
             its memory.
@@ -86,21 +88,27 @@ def measure_steps(
     if with_best:
         keep_memory()
     for model in models:
-        peaks = {
-            side: measure_peak(model, side, max(threads), precision, backend, is_tiny=is_tiny)
-            for side in SIDES
-        }
         recipe = make_recipe(model, precision, is_tiny=is_tiny)
-        ours = OurTraining(recipe, _BATCHES, backend)
         ways = {STOCK: Stock()} | (list_best(recipe) if with_best else {})
+        done, parts = count(), len(SIDES) + 1 + len(ways) + len(threads)
+        peaks = {}
+        for side in SIDES:
+            report(model, next(done), parts)
+            peaks[side] = measure_peak(
+                model, side, max(threads), precision, backend, is_tiny=is_tiny
+            )
+        report(model, next(done), parts)
+        ours = OurTraining(recipe, _BATCHES, backend)
         stocks = {name: _take_turns(recipe, way) for name, way in ways.items()}
         loss = to_arrays(ours.advance())
         for name, side in stocks.items():
+            report(model, next(done), parts)
             check_close(f"the loss of {model}, {name}", loss, to_arrays(side()), LOSS_TOLERANCE)
         ours.commit()
         for _ in range(_WARM_STEPS):
             ours.advance()
         for number in threads:
+            report(model, next(done), parts)
             sides: list[Side] = [ours.advance, ours.commit, *stocks.values()]
             with using_threads(number):
                 for run in sides:

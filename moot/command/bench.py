@@ -121,16 +121,19 @@ def step(
 
     chosen = _choose("model", models, known.MODELS)
     options.announce(describe_backend(backend, ORDERED))
-    rows = measure_steps(
-        chosen,
-        threads,
-        repeats,
-        is_tiny=tiny,
-        with_best=with_best,
-        precision=precision,
-        backend=backend,
-    )
-    _show_rows(rows, as_json=as_json)
+    with options.progress(quiet=as_json) as report:
+        rows = measure_steps(
+            chosen,
+            threads,
+            repeats,
+            report,
+            is_tiny=tiny,
+            with_best=with_best,
+            precision=precision,
+            backend=backend,
+        )
+        found = list(rows)
+    _print_rows(found, as_json=as_json)
 
 
 @bench.command()
@@ -382,13 +385,18 @@ def _choose(subject: str, asked: Sequence[str], known: Sequence[str]) -> Sequenc
 
 def _show_rows(rows: "Iterator[Row]", *, as_json: bool) -> None:
     """Measure, and print what was found."""
-    from moot.bench.rows import summarise  # noqa: PLC0415 - imports torch
-
     found = []
     with options.progress(quiet=as_json) as report:
         for row in rows:
             found.append(row)
             report(row.group, sum(other.group == row.group for other in found), 0)
+    _print_rows(found, as_json=as_json)
+
+
+def _print_rows(found: "Sequence[Row]", *, as_json: bool) -> None:
+    """Print what was found."""
+    from moot.bench.rows import summarise  # noqa: PLC0415 - imports torch
+
     summary = summarise(found)
     if as_json:
         click.echo(json.dumps(summary, indent=2))
