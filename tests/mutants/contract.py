@@ -18,7 +18,7 @@ ALIKE = 4
 class Judge(promises.Judge):
     """A judge that knows the answers of the referee's contracts; others are deployed unchanged."""
 
-    CONTRACTS: ClassVar[tuple[str, ...]] = ("leaf", "legality", "referee")
+    CONTRACTS: ClassVar[tuple[str, ...]] = ("leaf", "referee", "legality")
     EVERYWHERE: ClassVar[frozenset[str]] = frozenset({"", "__init__"})
     _contract: Contract
 
@@ -28,16 +28,12 @@ class Judge(promises.Judge):
         return lambda probe: contract.ask(probe.made, probe.to, probe.data, probe.before)
 
     def can_reach(self, probe: Probe, mutant: Mutant) -> bool:
-        """Whether a call may run the changed code.
+        """Whether a call may run the changed code."""
+        return super().can_reach(probe, mutant) or mutant.function == probe.made.name
 
-        What the referee does not have is asked of those that have it, who would be asked the same.
-        """
-        names = self.CONTRACTS
-        if mutant.file not in self._closures["referee"]:
-            names = tuple(name for name in names if mutant.file in self._closures[name])
-        is_asked = probe.to in {self._contract.deployed[name].raw for name in names}
-        is_near = super().can_reach(probe, mutant) or mutant.function == probe.made.name
-        return is_asked and is_near
+    def is_asked(self, name: str, probe: Probe) -> bool:
+        """Whether it is a contract that a call is made of."""
+        return probe.to == self._contract.deployed[name].raw
 
     def record(self) -> tuple[dict[str, Artifact], list[Any]]:
         """Compile the contracts, and record what they answer to the calls of the corpus."""

@@ -55,7 +55,8 @@ class Judge:
 
     Attributes:
         SECONDS: how long a mutant may take.
-        CONTRACTS: the names of the contracts.
+        CONTRACTS: the names of the contracts, each after those that it calls: where a mutant is in
+            several, what the first says mostly tells it apart, and no other is compiled.
         EVERYWHERE: functions of which no call is known not to enter them.
         ARITHMETIC: that of the referee.
         order: the places of the calls, those first that have told mutants apart lately.
@@ -102,20 +103,24 @@ class Judge:
 
     def judge(self, mutant: Mutant) -> tuple[str, int]:
         """Return what becomes of a mutant, and the place of the call that kills it, if one does."""
-        names = [name for name in self.CONTRACTS if mutant.file in self._closures[name]]
         sources = {**self._sources, mutant.file: mutant.text}
-        try:
-            artifacts = {name: build(name, sources) for name in names}
-        except CompileError:
-            return "stillborn", -1
-        if all(artifacts[name].bytecode == self._originals[name].bytecode for name in names):
-            return "same", -1
-        answer = self.open({**self._originals, **artifacts})
-        for place in self.order:
-            probe = self._probes[place]
-            if self.can_reach(probe, mutant) and answer(probe) != probe.answer:
-                return "killed", place
-        return "survived", -1
+        artifacts, kind = dict(self._originals), "same"
+        for name in self.CONTRACTS:
+            if mutant.file not in self._closures[name]:
+                continue
+            try:
+                artifacts[name] = build(name, sources)
+            except CompileError:
+                return "stillborn", -1
+            if artifacts[name].bytecode == self._originals[name].bytecode:
+                continue
+            answer, kind = self.open(artifacts), "survived"
+            for place in self.order:
+                probe = self._probes[place]
+                is_asked = self.is_asked(name, probe) and self.can_reach(probe, mutant)
+                if is_asked and answer(probe) != probe.answer:
+                    return "killed", place
+        return kind, -1
 
     def open(self, artifacts: Mapping[str, Artifact]) -> Callable[[Any], tuple[Any, ...]]:
         """Return what makes recorded calls of some contracts."""
@@ -126,6 +131,10 @@ class Judge:
         """Count the calls that the original answers otherwise where mutants are asked."""
         answer = self.open(self._originals)
         return sum(answer(probe) != probe.answer for probe in self._probes)
+
+    def is_asked(self, name: str, probe: Any) -> bool:
+        """Whether it is a contract that a call is made of."""
+        return bool(probe.made.contract == name)
 
     def can_reach(self, probe: Any, mutant: Mutant) -> bool:
         """Whether a call may run the changed code; constants always do."""
