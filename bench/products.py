@@ -33,6 +33,20 @@ def list_comparisons(models: Collection[str], *, is_tiny: bool) -> Iterator[Comp
 
 
 def _prepare(model: str, product: Product, generator: torch.Generator) -> Comparison:
+    a, b = draw_factors(product, generator)
+    multiply = MULTIPLY[product.layout]
+    return Comparison(
+        GROUP,
+        f"{model} {product.name}",
+        product.describe(),
+        make_ours(multiply, (a, b)),
+        lambda: multiply(a, b),
+        _list_libraries(product, a, b),
+    )
+
+
+def draw_factors(product: Product, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the factors of a product as its layout has them: normal numbers."""
     left = (product.rows, product.inner)
     right = (product.inner, product.columns)
     if product.layout is Layout.TN:
@@ -40,18 +54,7 @@ def _prepare(model: str, product: Product, generator: torch.Generator) -> Compar
     if product.layout is Layout.NT:
         right = right[::-1]
     batch = (product.batch,) if product.batch > 1 else ()
-    a, b = draw(generator, *batch, *left), draw(generator, *batch, *right)
-    multiply = MULTIPLY[product.layout]
-    times = f"{product.batch} x " if product.batch > 1 else ""
-    shape = f"{times}{product.rows} x {product.inner} x {product.columns} {product.layout}"
-    return Comparison(
-        GROUP,
-        f"{model} {product.name}",
-        shape,
-        make_ours(multiply, (a, b)),
-        lambda: multiply(a, b),
-        _list_libraries(product, a, b),
-    )
+    return draw(generator, *batch, *left), draw(generator, *batch, *right)
 
 
 def _list_libraries(product: Product, a: torch.Tensor, b: torch.Tensor) -> dict[str, Side]:

@@ -28,6 +28,11 @@ class Product:
     layout: Layout
     is_constant: bool = False
 
+    def describe(self) -> str:
+        """Return its sizes and its layout, as tables have them."""
+        times = f"{self.batch} x " if self.batch > 1 else ""
+        return f"{times}{self.rows} x {self.inner} x {self.columns} {self.layout}"
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:

@@ -9,6 +9,8 @@ import torch
 
 from moot.bench.rows import Row
 from moot.bench.timing import Side, measure, using_threads
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.errors import MootError
 from moot.offchain.execution.executor import Executor
 from moot.offchain.frontend.capture import capture
@@ -34,12 +36,12 @@ class Comparison:
     tolerance: float = TOLERANCE
 
 
-def make_ours(function: Function, tensors: Tensors) -> Side:
+def make_ours(function: Function, tensors: Tensors, arithmetic: Arithmetic = ORDERED) -> Side:
     """Return the captured function on these tensors; a program's constants are no results."""
     recipe = InferenceRecipe(
         torch.nn.Module(), lambda _, *batch: function(*batch), lambda _: tensors
     )
-    captured = capture(recipe, trust=True)  # `compare` looks at the results
+    captured = capture(recipe, trust=True, arithmetic=arithmetic)  # `compare` looks at the results
     executor = Executor(captured.program)
     state, batch = captured.initial_state, captured.batch(0)
     results = [

@@ -92,10 +92,10 @@ def measure_steps(
         ways = {STOCK: Stock()} | (list_best(recipe) if with_best else {})
         done, parts = count(), len(SIDES) + 1 + len(ways) + len(threads)
         peaks = {}
-        for side in SIDES:
+        for which in SIDES:
             report(model, next(done), parts)
-            peaks[side] = measure_peak(
-                model, side, max(threads), precision, backend, is_tiny=is_tiny
+            peaks[which] = measure_peak(
+                model, which, max(threads), precision, backend, is_tiny=is_tiny
             )
         report(model, next(done), parts)
         ours = OurTraining(recipe, _BATCHES, backend)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from moot.bench import (
+    bfloat16,
     convolutions,
     generation,
     indices,
@@ -19,6 +20,7 @@ from moot.bench.sides import Comparison, compare
 
 GROUPS: Mapping[str, Callable[[Collection[str], bool], Iterator[Comparison]]] = {
     products.GROUP: lambda models, is_tiny: products.list_comparisons(models, is_tiny=is_tiny),
+    bfloat16.GROUP: lambda _, is_tiny: bfloat16.list_comparisons(is_tiny=is_tiny),
     integers.GROUP: lambda _, is_tiny: integers.list_comparisons(is_tiny=is_tiny),
     convolutions.GROUP: lambda _, is_tiny: convolutions.list_comparisons(is_tiny=is_tiny),
     operators.GROUP: lambda _, is_tiny: operators.list_comparisons(is_tiny=is_tiny),

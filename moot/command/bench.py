@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from moot.bench.rows import Row
 
 _GROUPS = (
-    *("matmul", "int8", "convolution", "other", "pointwise", "indices", "layers", "generation"),
-    *("serving", "receipts"),
+    *("matmul", "bfloat16", "int8", "convolution", "other", "pointwise", "indices", "layers"),
+    *("generation", "serving", "receipts"),
 )
 _BITS_DIFFER = 3
 _TENSOR = "tensor"
