@@ -4,9 +4,8 @@ Each call that a test makes is made again alone, on the storage that it was made
 compare what it has said, logged, written and paid with the model; so what differs here fails them.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,7 +18,7 @@ from moot.offchain.errors import CompileError
 from tests.machines.base import Deployed, Kind, Machine
 from tests.machines.pyevm import PyEvm, watch_jumps
 from tests.mutants.apart import run_apart
-from tests.mutants.build import Function, Map, build, load
+from tests.mutants.build import Function, Map, build, list_imports, prepare
 from tests.mutants.generate import Mutant
 from tests.mutants.played import Made, play_tests
 from tests.referee.stage import ACCOUNTS
@@ -70,12 +69,15 @@ class Judge:
     def __init__(self, kind: Kind = PyEvm) -> None:
         self._kind = kind
         self._sources = read_sources(SOURCE_DIR, self.ARITHMETIC.contracts)
-        self._closures = {name: frozenset(self._close(f"{name}.vy")) for name in self.CONTRACTS}
+        files = ((name, f"{name}.vy") for name in self.CONTRACTS)
+        self._closures = {
+            name: frozenset((file, *list_imports(file, self._sources))) for name, file in files
+        }
         self._originals, self._probes = run_apart(self.record, seconds=RECORDING_SECONDS)
         if kind is not PyEvm:
             assert run_apart(self.count_differences, seconds=RECORDING_SECONDS) == 0
         for name in self.CONTRACTS:
-            load(name, self._sources)
+            prepare(name, self._sources)
         self.order = list(range(len(self._probes)))
 
     @staticmethod
@@ -92,14 +94,6 @@ class Judge:
     def play() -> list[Made]:
         """Return the calls that the tests make."""
         return play_tests()[0]
-
-    def _close(self, file: str) -> Iterator[str]:
-        """Yield the files that one imports, itself included."""
-        yield file
-        for module in re.findall(r"^import (\w+)$", self._sources[file], re.MULTILINE):
-            for suffix in (".vy", ".vyi"):
-                if f"{module}{suffix}" in self._sources:
-                    yield from self._close(f"{module}{suffix}")
 
     def judge(self, mutant: Mutant) -> tuple[str, int]:
         """Return what becomes of a mutant, and the place of the call that kills it, if one does."""
