@@ -137,9 +137,9 @@ def test_what_is_recorded_is_not_trained_again(
 def test_auditors_are_recorded_with_the_logs_of_one_trainer(tmp_path: Path) -> None:
     """In `logged` whoever is recorded later repeats the first one's steps, and from its logs.
 
-    What an auditor corrects on the way is counted.
+    What an auditor corrects on the way is counted: one number in every eighth step or so.
     """
-    setting = Setting("mlp", "full", 6, arithmetic="logged")
+    setting = Setting("gpt2", "small", 60, arithmetic="logged")
     trainer, auditor = PROFILES["native"], PROFILES["upwards"]
     record(setting, [trainer], tmp_path, lambda *_: None)
     record(setting, [trainer, auditor], tmp_path, lambda *_: None)
