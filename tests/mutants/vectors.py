@@ -72,11 +72,11 @@ def ask_sums(arithmetic: Arithmetic) -> list[Call]:
 
 
 def _ask_sum(tape: Tape, accumulator: int, x: int, y: int, dtype: DType = DType.FLOAT32) -> None:
-    """Note calls that add a product of factors of a type to a sum, and that finish the sum."""
+    """Note calls that begin with a product of factors, add it to a sum, and finish the sum."""
     nothing = dict.fromkeys(("operators", "state_slots", "batch_slots", "step", "element"), 0)
     constants = (immediate(DType.FLOAT32, 0), immediate(dtype, x), immediate(dtype, y))
     node = Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, (1,), constants, (2,))
-    for position in (1, 2):
+    for position in (0, 1, 2):
         context = Context(
             trace_top=ZERO,
             before=None,

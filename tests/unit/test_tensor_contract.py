@@ -131,11 +131,28 @@ def draw_patterns(rng: Random) -> tuple[int, int]:
     return rng.getrandbits(16), rng.getrandbits(16)
 
 
+def list_edges(block: Block) -> Iterator[Case]:
+    """Yield cases next to where a rule begins, each a number and the last pair of a block."""
+    last = block.pairs - 1 << COUNT_AT
+    yield 0, 0, 0
+    yield (1 << 768) - 1, 0xFFFF, 0xFFFF
+    # An infinity times the least number, which is not 0.
+    yield last, 0x7F80, 1
+    yield last, 1, 0x7F80
+    # 1 less all of it but a power of two, which leaves each number of units that is one.
+    for bits in range(1, 24):
+        yield last | 0xBF800000 - (1 << 24 - bits), 0x3F80, 0x3F80
+    # The largest number below infinity, twice it, and the largest power of two with a little more.
+    for number, x in ((0x7F7FFFFF, 0), (0x7F7FFFFF, 0x7F00), (0x7F000000, 0x3F80)):
+        yield last | number, x, 0x3F80
+
+
 def draw_cases(block: Block, count: int, seed: int) -> list[Case]:
-    """Return the least case and the largest one, and as many of each kind."""
+    """Return the edges, and as many cases of each kind."""
     rng = Random(seed)
-    known = [(0, 0, 0), ((1 << 768) - 1, 0xFFFF, 0xFFFF)]
-    return known + [draw_case(rng, block, kind) for kind in KINDS for _ in range(count)]
+    return [*list_edges(block)] + [
+        draw_case(rng, block, kind) for kind in KINDS for _ in range(count)
+    ]
 
 
 def split(accumulator: int) -> list[int]:
