@@ -31,9 +31,9 @@ class Judge(promises.Judge):
         """Whether a call may run the changed code."""
         return super().can_reach(probe, mutant) or mutant.function == probe.made.name
 
-    def is_asked(self, name: str, probe: Probe) -> bool:
-        """Whether it is a contract that a call is made of."""
-        return probe.to == self._contract.deployed[name].raw
+    def is_alone(self, name: str, probe: Probe) -> bool:
+        """Whether a call is made of a contract that calls no other on the way."""
+        return name == "leaf" and probe.made.name in {"compute", "inspect"}
 
     def record(self) -> tuple[dict[str, Artifact], list[Any]]:
         """Compile the contracts, and record what they answer to the calls of the corpus."""
