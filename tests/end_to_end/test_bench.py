@@ -16,7 +16,7 @@ from moot.bench.models import make_recipe
 from moot.bench.profile import FUSED, make_tables, profile_step
 from moot.bench.shapes import CONVOLUTIONS, PRODUCTS, TINY_CONVOLUTIONS, Layer, list_products
 from moot.bench.sides import Comparison, check_close, compare
-from moot.bench.steps import OurTraining
+from moot.bench.steps import OurTraining, measure_steps
 from moot.bench.suite import GROUPS
 from moot.offchain.arithmetic.table import ARITHMETICS
 from moot.offchain.backends.cuda import driver
@@ -80,6 +80,15 @@ def test_steps_count_commitments_and_memory() -> None:
         assert isclose(row["ours_s"], row["step_s"] + row["commitment_s"] / 10)
         assert isclose(row["memory_ratio"], row["ours_peak_bytes"] / row["stock_peak_bytes"])
         assert min(row["ours_peak_bytes"], row["stock_peak_bytes"]) > 1 << 26
+
+
+@pytest.mark.slow
+def test_steps_say_how_far_they_are() -> None:
+    """Before each part, memory, a side or a number of threads, all that are done are told."""
+    told: list[tuple[str, int, int]] = []
+    rows = measure_steps(["gpt2"], [1, 2], 1, lambda *said: told.append(said), is_tiny=True)
+    assert len(list(rows)) == 2
+    assert told == [("gpt2", done, 6) for done in range(6)]
 
 
 @pytest.mark.slow

@@ -67,6 +67,7 @@ class Machine(Protocol):
 
     def at(self, artifact: Artifact, address: str) -> Deployed:
         """Return the contract that stands at an address already."""
+        return Deployed(address, read_address(address), Codec(artifact.abi))
 
     def call(
         self, to: bytes, data: bytes, *, sender: str, value_wei: int, block: int, gas: int = GAS

@@ -21,6 +21,7 @@ from tests.machines.base import (
     GAS,
     HALTED,
     Deployed,
+    Machine,
     Result,
     Words,
     get_word,
@@ -70,7 +71,7 @@ class Memory:
         )
 
 
-class PyEvm:
+class PyEvm(Machine):
     """A machine of py-evm: see `Machine`."""
 
     def __init__(self, accounts: Iterable[str]) -> None:
@@ -95,10 +96,6 @@ class PyEvm:
         assert not computation.is_error, computation.error
         self._state.set_code(address, computation.output)
         return Deployed("0x" + address.hex(), address, codec)
-
-    def at(self, artifact: Artifact, address: str) -> Deployed:
-        """Return the contract that stands at an address already."""
-        return Deployed(address, read_address(address), Codec(artifact.abi))
 
     def call(
         self, to: bytes, data: bytes, *, sender: str, value_wei: int, block: int, gas: int = GAS

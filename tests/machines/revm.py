@@ -21,6 +21,7 @@ from tests.machines.base import (
     GAS,
     HALTED,
     Deployed,
+    Machine,
     Result,
     Words,
     calculate_sent_gas,
@@ -34,7 +35,7 @@ _SLOT = re.compile(r"(\d+): StorageSlot \{[^}]*present_value: (\d+) \}")
 _REVERTED = re.compile(r"Revert \{ gas_used: \d+, output: 0x([0-9a-f]*) \}")
 
 
-class Revm:
+class Revm(Machine):
     """A machine of revm: see `Machine`."""
 
     chain_id = CHAIN_ID
@@ -60,10 +61,6 @@ class Revm:
         assert result.reason is None, result.reason
         self._evm.insert_account_info(address, AccountInfo(code=result.output))
         return Deployed(address, raw, codec)
-
-    def at(self, artifact: Artifact, address: str) -> Deployed:
-        """Return the contract that stands at an address already."""
-        return Deployed(address, read_address(address), Codec(artifact.abi))
 
     def call(
         self, to: bytes, data: bytes, *, sender: str, value_wei: int, block: int, gas: int = GAS

@@ -107,13 +107,14 @@ class Judge:
                 return "stillborn", -1
             if artifacts[name].bytecode != self._originals[name].bytecode:
                 kind = "survived"
-            if kind == "same":
+            is_last = name == names[-1]
+            asked = [it for it in self.order if is_last or self.is_alone(name, self._probes[it])]
+            if kind == "same" or not asked:
                 continue
             answer = self.open(artifacts)
-            for place in self.order:
+            for place in asked:
                 probe = self._probes[place]
-                is_asked = name == names[-1] or self.is_alone(name, probe)
-                if is_asked and self.can_reach(probe, mutant) and answer(probe) != probe.answer:
+                if self.can_reach(probe, mutant) and answer(probe) != probe.answer:
                     return "killed", place
         return kind, -1
 
