@@ -28,6 +28,8 @@ def tell_verdicts() -> Iterator[list[Call]]:
             yield _tell_cut(liar, place, size)
     for steps, late in ((2, 1), (3, 1), (3, 2), (9, 1)):
         yield _tell_late(steps, late)
+    for element in (8, 16, 63):
+        yield _tell_next(element)
 
 
 def _tell_cut(liar: int, place: int, size: int) -> list[Call]:
@@ -52,6 +54,14 @@ def _tell_cut(liar: int, place: int, size: int) -> list[Call]:
                 args = (pair, board.position, board.facts, theirs, mine, b"")
                 for member in table.seats:
                     table.tape.call("pick_element", member, *args)
+    return table.tape.calls
+
+
+def _tell_next(element: int) -> list[Call]:
+    """Elements differ in their lowest bytes alone, from the first one of a word on, or the last."""
+    table = Table(make_task(WIDE), make_runs(make_task(WIDE), WIDE, (ONE, ONE ^ 1), element))
+    table.begin()
+    table.play(is_bent=False)
     return table.tape.calls
 
 

@@ -248,6 +248,8 @@ def _tell_matches() -> Iterator[list[Call]]:
     single = Size(checkpoints=1, checkpoint_every=9, operators=7, rows=1, columns=2, terms=3)
     long = Size(MAX_STEPS, checkpoint_every=1, operators=7, rows=4098, columns=1 << 10, terms=3)
     wide = Size(4, checkpoint_every=1 << 30, operators=7, rows=1 << 30, columns=1 << 28, terms=3)
+    # A chunk more than have places of 32 bits.
+    odd = Size(1, checkpoint_every=1, operators=7, rows=1 << 20, columns=(1 << 18) + 1, terms=3)
     for size, one, other in (
         (SIZE, None, Lie(0)),
         (single, Lie(5), None),
@@ -264,6 +266,7 @@ def _tell_matches() -> Iterator[list[Call]]:
         (sparse, Lie(0, 14, 67, 0), None),
         (long, Lie(MAX_STEPS - 1, 3, 1 << 22, 1), None),
         (wide, Lie(MAX_STEPS - 9, 3, 1 << 57, 1), None),
+        (odd, Lie(0, 3, 1 << 38, 1), None),
     ):
         table = make_table(one, other, size=size, verifier=VERIFIER)
         table.begin()

@@ -26,6 +26,8 @@ def tell_strange() -> Iterator[list[Call]]:
     in_state = [Lie(2, SIZE.operators, mask=mask) for mask in (1, 2)]
     for lies in ([None, *in_state], [in_state[0], None, in_state[1]]):
         yield _enter_another(lies)
+    yield _enter_twice()
+    yield _show_without_proof()
     for number in (0, 1):
         yield _enter_from_an_operator(number)
         yield _show_a_long_chunk(number)
@@ -54,6 +56,35 @@ def _enter_another(lies: list[Lie | None]) -> list[Call]:
         assert below is not None
         dive = below
     table.try_in_vain("enter_state", sender, pair, board.position, tree.top, dive)
+    return table.tape.calls
+
+
+def _enter_twice() -> list[Call]:
+    """Nobody enters the state once both have."""
+    table = _play_to(Phase.STATE, None, Lie(2, SIZE.operators))
+    while table.boards:
+        ((pair, board),) = table.boards.items()
+        name, sender, args = table.find(board)
+        if board.position.entered == 2:
+            tree = table.seats[sender].state_tree(board.facts.step + 1)
+            args = (pair, board.position, tree.top, open_top(tree))
+            table.try_in_vain("enter_state", sender, *args)
+            break
+        assert table.call(name, sender, *args) is None
+    return table.tape.calls
+
+
+def _show_without_proof() -> list[Call]:
+    """A program whose top is nothing is led to by no proof, not even by one that ends early."""
+    table = make_table(None, Lie(2), program_top=ZERO)
+    table.begin()
+    while table.boards:
+        ((_, board),) = table.boards.items()
+        name, sender, args = table.find(board)
+        if name == "enter_tensor":
+            table.try_in_vain(name, sender, *args[:4], (), *args[5:])
+            break
+        assert table.call(name, sender, *args) is None
     return table.tape.calls
 
 

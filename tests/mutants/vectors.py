@@ -20,7 +20,7 @@ from moot.offchain.programs.graph import Kind, Node, immediate
 from tests.chain_arithmetic.test_exact_sums import FLAGS, SUM_BITS, draw_number, draw_sum
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, Tape
-from tests.referee.chosen import list_forged, list_proven
+from tests.referee.chosen import list_forged, list_products, list_proven
 from tests.referee.malformed import LIMITS, list_changed
 from tests.referee.nodes import SEARCHES, Leaf, leaves, make_canonical
 from tests.referee.test_leaf import list_wrong
@@ -120,7 +120,8 @@ def _list_sums(rng: random.Random, bits: int, x: int, y: int) -> Iterator[int]:
 def ask_chosen() -> list[Call]:
     """Return calls of the leaf contract about leaves that are not drawn."""
     tape = Tape()
-    for leaf in (*list_proven(), *list_forged()):
+    products = (leaf for leaf, _ in list_products(ORDERED))
+    for leaf in (*list_proven(), *list_forged(), *products):
         tape.note("compute", CLIENT, leaf.context, encode_node(leaf.node), leaf.evidence)
     return tape.calls
 

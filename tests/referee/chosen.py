@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
+from moot.offchain.arithmetic.base import Arithmetic
+from moot.offchain.arithmetic.evaluate import SIGNATURES
 from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from moot.offchain.arithmetic.integers import signed
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import NUMPY_TYPES, TensorTree
 from moot.offchain.commitments.tree import Tree, hash_root
@@ -17,6 +21,15 @@ F32, I64 = DType.FLOAT32, DType.INT64
 ONE, TWO, THREE = 0x3F800000, 0x40000000, 0x40400000
 TENSOR = RunLengthTensor(F32, (3,), {0: ONE, 1: CANONICAL_NAN, 2: TWO})
 """A number, one that is none, and a number."""
+OTHER = RunLengthTensor(F32, (3,), {0: TWO})
+CONSTANTS = {"F": (F32, (ONE, TWO, THREE)), "I": (I64, (7, 2, 3)), "B": (DType.BOOL, (0, 1, 1))}
+"""The type that a letter of a signature stands for, and what the operands are; else INT32."""
+PRODUCTS = {
+    (DType.INT8, DType.INT32): (0xFF, 0x7F, 0x80),
+    (DType.INT32, DType.INT32): (0xFFFFFFFF, 0x7FFFFFFF),
+    (DType.INT64, DType.INT64): ((1 << 64) - 1, 1 << 63),
+}
+"""The types of factors and of sums of integers, and numbers at the ends of the factors' ranges."""
 
 
 def list_proven() -> Iterator[Leaf]:
@@ -35,8 +48,7 @@ def list_proven() -> Iterator[Leaf]:
     for function in (Function.ARGMAX, Function.ARGMIN):
         for element, best in ((0, 2), (1, 0), (1, 2), (2, 0), (2, 1)):
             yield _search(function, element, best)
-    power = _map(Function.POW, immediate(F32, TWO), immediate(F32, THREE))
-    yield make_leaf(power, dict.fromkeys(PLACED, 1), {}, Place())
+    yield from _list_evaluated()
     for position in range(3):
         yield _spread(position)
     for dtype in (DType.INT32, I64):
@@ -50,6 +62,9 @@ def list_forged() -> Iterator[Leaf]:
     for size in (2**61, 2**62):
         yield _read(Origin.NODE, (0,), 1, RunLengthTensor(F32, (size,), {0: ONE}))
     yield _read(Origin.NODE, (0,), 1, RunLengthTensor(F32, (1,) * 8 + (3,), {0: ONE}))
+    # The second to read a tensor shows another one.
+    leaf, other = (_read(Origin.NODE, (0, 0), 2, tensor) for tensor in (TENSOR, OTHER))
+    yield replace(leaf, proofs=(leaf.proofs[0], other.proofs[1]))
     # The tree has fewer leaves than were proven: the last are nodes above two of these.
     leaf = _read(Origin.NODE, (5,), 4)
     yield replace(leaf, context=replace(leaf.context, operators=4))
@@ -61,6 +76,37 @@ def list_forged() -> Iterator[Leaf]:
     reads = tuple(replace(operand, reference=3) for operand in leaf.node.operands)
     context = replace(leaf.context, batch_slots=3)
     yield replace(leaf, node=replace(leaf.node, operands=reads), context=context)
+
+
+def list_products(arithmetic: Arithmetic) -> Iterator[tuple[Leaf, int]]:
+    """Yield leaves that add a product of integers to a third one, and what is right."""
+    for (factor, result), values in PRODUCTS.items():
+        width, least = 8 * factor.width, 1 << 8 * result.width - 1
+        for x, y, before in product(values, values, (least - 1, 2 * least - 1)):
+            operands = (immediate(result, before), immediate(factor, x), immediate(factor, y))
+            node = Node(Kind.CONTRACT, Function.FMA, result, (1,), operands, (9,))
+            right = (before + signed(width, x) * signed(width, y)) % (2 * least)
+            # Bits above the sum's own do not count.
+            for position, accumulator in ((0, 0), (8, before | 3 << 64)):
+                at = Place(position=position, accumulator=accumulator)
+                yield make_leaf(node, dict.fromkeys(PLACED, 1), {}, at, arithmetic), right
+
+
+def _list_evaluated() -> Iterator[Leaf]:
+    """Yield leaves of every function, and of each of its signatures."""
+    for function, signatures in SIGNATURES.items():
+        for signature in signatures:
+            yield _evaluate(function, signature)
+
+
+def _evaluate(function: Function, signature: str) -> Leaf:
+    """Return the leaf of a function of constants."""
+    letters, _, result = signature.partition(">")
+    types = [CONSTANTS.get(letter, (DType.INT32, (7, 2, 3))) for letter in letters]
+    reads = (immediate(dtype, values[place]) for place, (dtype, values) in enumerate(types))
+    dtype, _ = CONSTANTS.get(result, (DType.INT32, ()))
+    node = Node(Kind.MAP, function, dtype, (3,), tuple(reads))
+    return make_leaf(node, dict.fromkeys(PLACED, 1), {}, Place())
 
 
 def _read(origin: Origin, places: Sequence[int], count: int, tensor: TensorTree = TENSOR) -> Leaf:

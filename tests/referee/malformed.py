@@ -56,12 +56,16 @@ def list_types() -> Iterator[bytes]:
 
 
 def list_factors() -> Iterator[bytes]:
-    """Yield contractions of each type, of an initial value and of factors of each other type."""
+    """Yield contractions of each type, of an initial value and of factors of each other type.
+
+    Moves of such operands, too, which may not be of a shorter type, as factors may.
+    """
     (index,) = (i for i in KINDS if every_kind().nodes[i].kind is Kind.CONTRACT)
     for result, first, second in product(DType, repeat=3):
         for init in {result, first}:
             operands = tuple(immediate(dtype, 0) for dtype in (init, first, second))
             yield _change(index, dtype=result, operands=operands)
+            yield _change(8, dtype=result, operands=operands)
 
 
 def list_counts() -> Iterator[bytes]:
@@ -116,6 +120,8 @@ def list_constants() -> Iterator[bytes]:
         (DType.INT64, (2**64 - 1,)),
         (DType.INT32, (2**32 - 1, 2**32)),
         (DType.BOOL, (1, 2, 2**8)),
+        (DType.BFLOAT16, (0x7FC0, 0x7FC1, 0xFF80, 0xFF81, 2**16)),
+        (DType.INT8, (2**8 - 1, 2**8)),
     ):
         for value in values:
             yield _change(8, dtype=dtype, operands=(immediate(dtype, value),))

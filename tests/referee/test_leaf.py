@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
-from itertools import islice, product
+from itertools import islice
 from typing import Any
 from zlib import crc32
 
@@ -15,7 +15,6 @@ from moot.contracts.model.types import ZERO
 from moot.contracts.reasons import Reason, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.functions import DType, Function
-from moot.offchain.arithmetic.integers import signed
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.arithmetic.table import ARITHMETICS
 from moot.offchain.programs.encoding import encode_node
@@ -23,7 +22,7 @@ from moot.offchain.programs.graph import Kind, Node, immediate
 from moot.offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
 from moot.offchain.programs.semantics import count_links
 from tests.quick import every, share
-from tests.referee.chosen import list_forged, list_proven
+from tests.referee.chosen import list_forged, list_products, list_proven
 from tests.referee.leaf_contract import get_leaf
 from tests.referee.malformed import BYTES, LIMITS, list_changed, list_types
 from tests.referee.nodes import Leaf, leaves, operators
@@ -97,29 +96,11 @@ def test_a_search_keeps_the_first_of_equals(function: Function) -> None:
                 assert assert_computed_alike(leaf, b"") == best
 
 
-PRODUCTS = {
-    (DType.INT8, DType.INT32): (0xFF, 0x7F, 0x80),
-    (DType.INT32, DType.INT32): (0xFFFFFFFF, 0x7FFFFFFF),
-    (DType.INT64, DType.INT64): ((1 << 64) - 1, 1 << 63),
-}
-"""The types of factors and of sums of integers, and numbers at the ends of the factors' ranges."""
-
-
 @pytest.mark.parametrize("arithmetic", ENDING, ids=lambda arithmetic: arithmetic.name)
 def test_products_of_integers_are_added_up(arithmetic: Arithmetic) -> None:
     """A step adds a product to a third integer, modulo what that holds; bits above do not count."""
-    nothing = dict.fromkeys(("operators", "state_slots", "batch_slots", "step", "element"), 0)
-    roots: dict[str, Any] = {"trace_top": ZERO, "before": None, "data_top": ZERO}
-    for (factor, result), values in PRODUCTS.items():
-        width, least = 8 * factor.width, 1 << 8 * result.width - 1
-        for x, y, before in product(values, values, (least - 1, 2 * least - 1)):
-            operands = (immediate(result, before), immediate(factor, x), immediate(factor, y))
-            node = Node(Kind.CONTRACT, Function.FMA, result, (1,), operands, (9,))
-            expected = (before + signed(width, x) * signed(width, y)) % (2 * least)
-            for position, accumulator in ((0, 0), (8, before | 3 << 64)):
-                places = {"steps": 1, "position": position, "accumulator": accumulator}
-                leaf = Leaf(Context(**roots, **nothing, **places), node, (), arithmetic)
-                assert assert_computed_alike(leaf, b"") == expected
+    for leaf, expected in list_products(arithmetic):
+        assert assert_computed_alike(leaf, b"") == expected
 
 
 def list_wrong(leaf: Leaf) -> Iterator[bytes]:
