@@ -22,7 +22,7 @@ ONE, TWO, THREE = 0x3F800000, 0x40000000, 0x40400000
 TENSOR = RunLengthTensor(F32, (3,), {0: ONE, 1: CANONICAL_NAN, 2: TWO})
 """A number, one that is none, and a number."""
 OTHER = RunLengthTensor(F32, (3,), {0: TWO})
-CONSTANTS = {"F": (F32, (ONE, TWO, THREE)), "I": (I64, (7, 2, 3)), "B": (DType.BOOL, (0, 1, 1))}
+CONSTANTS = {"F": (F32, (TWO, THREE, ONE)), "I": (I64, (7, 2, 3)), "B": (DType.BOOL, (0, 1, 1))}
 """The type that a letter of a signature stands for, and what the operands are; else INT32."""
 PRODUCTS = {
     (DType.INT8, DType.INT32): (0xFF, 0x7F, 0x80),
