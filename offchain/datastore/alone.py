@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -97,9 +96,9 @@ def main() -> None:
         say(sys.stdout, {"problem": str(error)})
         return
     say(sys.stdout, {"url": server.url})
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    sys.stdin.read()
-    os._exit(0)  # whatever its threads are at
+    with server.serving():
+        sys.stdin.read()
+        os._exit(0)  # whatever its threads are at
 
 
 if __name__ == "__main__":
