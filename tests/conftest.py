@@ -1,6 +1,7 @@
 """The settings of all tests."""
 
 import gc
+import signal
 import sys
 
 import pytest
@@ -10,11 +11,14 @@ from tests.quick import choose_suite, share
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let no test depend on time, nor on chance.
+    """Let no test depend on time, on chance, nor on whether it runs in the background.
 
-    A machine that is busy for a second is not a finding, and what fails here fails everywhere.
+    A machine that is busy for a second is not a finding, and what fails here fails everywhere. What
+    a shell runs in the background ignores interrupts, as does all that is started from there.
     """
     choose_suite(config)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile(
         "repeatable", deadline=None, derandomize=True, max_examples=share(100)
     )
