@@ -59,7 +59,8 @@ def _tell_cut(liar: int, place: int, size: int) -> list[Call]:
 
 def _tell_next(element: int) -> list[Call]:
     """Elements differ in their lowest bytes alone, from the first one of a word on, or the last."""
-    table = Table(make_task(WIDE), make_runs(make_task(WIDE), WIDE, (ONE, ONE ^ 1), element))
+    task = make_task(WIDE)
+    table = Table(task, make_runs(task, WIDE, (ONE, ONE ^ 1), element))
     table.begin()
     table.play(is_bent=False)
     return table.tape.calls

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from moot.contracts.model.types import ZERO, Dive
+from moot.contracts.model.types import ZERO, Dive, Pair
 from moot.contracts.reasons import Phase
 from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tree import Tree, hash_root
 from moot.offchain.disputes.play.descents import make_dive, open_top
+from moot.offchain.disputes.referee.board import Board
 from moot.sim.synthetic.operators import OperatorRun
 from moot.sim.synthetic.products import Lie
 from moot.sim.synthetic.run_length import RunLengthTensor
@@ -59,18 +60,25 @@ def _enter_another(lies: list[Lie | None]) -> list[Call]:
     return table.tape.calls
 
 
+def _walk(table: Table) -> Iterator[tuple[Pair, Board]]:
+    """Yield a match, and how it stands, before each of its moves; these are made meanwhile."""
+    while table.boards:
+        (pair, board), *_ = table.boards.items()
+        yield pair, board
+        name, sender, args = table.find(board)
+        assert table.call(name, sender, *args) is None
+
+
 def _enter_twice() -> list[Call]:
     """Nobody enters the state once both have."""
     table = _play_to(Phase.STATE, None, Lie(2, SIZE.operators))
-    while table.boards:
-        ((pair, board),) = table.boards.items()
-        name, sender, args = table.find(board)
+    for pair, board in _walk(table):
         if board.position.entered == 2:
+            _, sender, _ = table.find(board)
             tree = table.seats[sender].state_tree(board.facts.step + 1)
-            args = (pair, board.position, tree.top, open_top(tree))
-            table.try_in_vain("enter_state", sender, *args)
+            dive = open_top(tree)
+            table.try_in_vain("enter_state", sender, pair, board.position, tree.top, dive)
             break
-        assert table.call(name, sender, *args) is None
     return table.tape.calls
 
 
@@ -78,13 +86,11 @@ def _show_without_proof() -> list[Call]:
     """A program whose top is nothing is led to by no proof, not even by one that ends early."""
     table = make_table(None, Lie(2), program_top=ZERO)
     table.begin()
-    while table.boards:
-        ((_, board),) = table.boards.items()
+    for _, board in _walk(table):
         name, sender, args = table.find(board)
         if name == "enter_tensor":
             table.try_in_vain(name, sender, *args[:4], (), *args[5:])
             break
-        assert table.call(name, sender, *args) is None
     return table.tape.calls
 
 
@@ -108,19 +114,16 @@ def _enter_from_an_operator(place: int) -> list[Call]:
     table = Table(task, runs)
     table.begin()
     table.play(Phase.TRACE, is_bent=False)
-    while table.boards:
-        (pair, board), *_ = table.boards.items()
-        sender = (pair.first, pair.second)[board.position.mover]
-        run = table.seats[sender]
+    for pair, board in _walk(table):
         if board.position.entered == 2:
+            sender = (pair.first, pair.second)[board.position.mover]
+            run = table.seats[sender]
             dive = make_dive(run.trace(1), board.position, board.nodes)
             assert dive is not None
             state = run.state_tree(2)
             dive = replace(dive, nodes=open_top(state).nodes)
             table.try_in_vain("enter_state", sender, pair, board.position, state.top, dive)
             break
-        name, sender, args = table.find(board)
-        assert table.call(name, sender, *args) is None
     return table.tape.calls
 
 
@@ -143,13 +146,11 @@ def _show_a_long_chunk(place: int) -> list[Call]:
     ]
     table = Table(task, runs)
     table.begin()
-    while table.boards:
-        board, *_ = table.boards.values()
+    for _, board in _walk(table):
         name, sender, args = table.find(board)
         if name in {"reach_chunk", "pick_element"} and sender == list(table.seats)[place]:
             table.try_in_vain(name, sender, *args)
             break
-        assert table.call(name, sender, *args) is None
     return table.tape.calls
 
 

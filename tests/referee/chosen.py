@@ -10,6 +10,7 @@ from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.evaluate import SIGNATURES
 from moot.offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from moot.offchain.arithmetic.integers import signed
+from moot.offchain.arithmetic.ordered import ORDERED
 from moot.offchain.commitments.tags import Tag
 from moot.offchain.commitments.tensors import NUMPY_TYPES, TensorTree
 from moot.offchain.commitments.tree import Tree, hash_root
@@ -22,8 +23,10 @@ ONE, TWO, THREE = 0x3F800000, 0x40000000, 0x40400000
 TENSOR = RunLengthTensor(F32, (3,), {0: ONE, 1: CANONICAL_NAN, 2: TWO})
 """A number, one that is none, and a number."""
 OTHER = RunLengthTensor(F32, (3,), {0: TWO})
+"""One of its type and shape."""
 CONSTANTS = {"F": (F32, (TWO, THREE, ONE)), "I": (I64, (7, 2, 3)), "B": (DType.BOOL, (0, 1, 1))}
-"""The type that a letter of a signature stands for, and what the operands are; else INT32."""
+CONSTANTS |= dict.fromkeys("XY", (DType.INT32, (7, 2, 3)))
+"""The type that a letter of a signature stands for, and what the operands are."""
 PRODUCTS = {
     (DType.INT8, DType.INT32): (0xFF, 0x7F, 0x80),
     (DType.INT32, DType.INT32): (0xFFFFFFFF, 0x7FFFFFFF),
@@ -89,7 +92,12 @@ def list_products(arithmetic: Arithmetic) -> Iterator[tuple[Leaf, int]]:
             # Bits above the sum's own do not count.
             for position, accumulator in ((0, 0), (8, before | 3 << 64)):
                 at = Place(position=position, accumulator=accumulator)
-                yield make_leaf(node, dict.fromkeys(PLACED, 1), {}, at, arithmetic), right
+                yield make_constant_leaf(node, at, arithmetic), right
+
+
+def make_constant_leaf(node: Node, at: Place, arithmetic: Arithmetic = ORDERED) -> Leaf:
+    """Return the leaf of an operator whose operands are constants."""
+    return make_leaf(node, dict.fromkeys(PLACED, 1), {}, at, arithmetic)
 
 
 def _list_evaluated() -> Iterator[Leaf]:
@@ -102,11 +110,10 @@ def _list_evaluated() -> Iterator[Leaf]:
 def _evaluate(function: Function, signature: str) -> Leaf:
     """Return the leaf of a function of constants."""
     letters, _, result = signature.partition(">")
-    types = [CONSTANTS.get(letter, (DType.INT32, (7, 2, 3))) for letter in letters]
+    types = [CONSTANTS[letter] for letter in letters]
     reads = (immediate(dtype, values[place]) for place, (dtype, values) in enumerate(types))
-    dtype, _ = CONSTANTS.get(result, (DType.INT32, ()))
-    node = Node(Kind.MAP, function, dtype, (3,), tuple(reads))
-    return make_leaf(node, dict.fromkeys(PLACED, 1), {}, Place())
+    dtype, _ = CONSTANTS[result]
+    return make_constant_leaf(Node(Kind.MAP, function, dtype, (3,), tuple(reads)), Place())
 
 
 def _read(origin: Origin, places: Sequence[int], count: int, tensor: TensorTree = TENSOR) -> Leaf:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from moot.contracts.model.leaf import Context, compute_leaf, read_node
-from moot.contracts.model.types import ZERO
+from moot.contracts.model.leaf import compute_leaf, read_node
 from moot.contracts.reasons import Reason, Revert
 from moot.offchain.arithmetic.base import Arithmetic
 from moot.offchain.arithmetic.functions import DType, Function
@@ -22,10 +21,10 @@ from moot.offchain.programs.graph import Kind, Node, immediate
 from moot.offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
 from moot.offchain.programs.semantics import count_links
 from tests.quick import every, share
-from tests.referee.chosen import list_forged, list_products, list_proven
+from tests.referee.chosen import list_forged, list_products, list_proven, make_constant_leaf
 from tests.referee.leaf_contract import get_leaf
 from tests.referee.malformed import BYTES, LIMITS, list_changed, list_types
-from tests.referee.nodes import Leaf, leaves, operators
+from tests.referee.nodes import Leaf, Place, leaves, operators
 
 OTHERS_EVERY = 16
 ENDING = [arithmetic for arithmetic in ARITHMETICS.values() if arithmetic.ends_on_chain]
@@ -84,15 +83,13 @@ EQUALS = {
 @pytest.mark.parametrize("function", [Function.ARGMAX, Function.ARGMIN])
 def test_a_search_keeps_the_first_of_equals(function: Function) -> None:
     """Whatever all elements are: the best one so far stays where it was, in every position."""
-    nothing = dict.fromkeys(("operators", "state_slots", "batch_slots", "step", "element"), 0)
-    roots: dict[str, Any] = {"trace_top": ZERO, "before": None, "data_top": ZERO}
     for dtype, values in EQUALS.items():
         for value in values:
             operands = (immediate(DType.INT64, 0), immediate(dtype, value))
             node = Node(Kind.REDUCE, function, DType.INT64, (1,), operands, (9,))
             for best, position in ((0, 1), (3, 4), (0, 8)):
-                places = {"steps": 1, "position": position + 1, "accumulator": best}
-                leaf = Leaf(Context(**roots, **nothing, **places), node, ())
+                at = Place(position=position + 1, accumulator=best)
+                leaf = make_constant_leaf(node, at)
                 assert assert_computed_alike(leaf, b"") == best
 
 
