@@ -86,7 +86,7 @@ PREPARED_S = 2e-3
 """Time to read, check and plan an operator, once."""
 ACCUMULATOR_NS = 4_000.0
 """Time to list an accumulator of an element that is one of the output's type."""
-WIDE_ACCUMULATOR_NS = 40_000.0
+WIDE_ACCUMULATOR_NS = 100_000.0
 """The same of a sum or a chain, by its readable definition."""
 
 
